@@ -49,11 +49,7 @@ class Archive:
         if len(members) > MAX_MEMBERS:
             raise self._bomb(f"it holds {len(members):,} files, and {MAX_MEMBERS:,} are the most that are read")
         self._members = {member.filename: member for member in members}
-        self.kind = kind_by_member(
-            lambda member: any(
-                part.startswith(member) if member[-1] == "/" else part == member for part in self._members
-            )
-        )
+        self.kind = kind_by_member(lambda member: any(part.startswith(member) for part in self._members))
 
     def __contains__(self, part: str) -> bool:
         return part in self._members

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import accumulate
 
 from specextend_cli.documents.document import Block, Edit, StructuredText, pages_between
 from specextend_cli.documents.encoded import ENCODED, without_encoded
 from specextend_cli.documents.layout import compose
-from specextend_cli.documents.line import lines_of_text, runs
-from specextend_cli.documents.markdown import cleaned_markdown, markdown_blocks
-from specextend_cli.documents.repairs import repair_pages
-from specextend_cli.documents.repairs.characters import plain_characters
-from specextend_cli.documents.repairs.notes import remove_note_marks
+from specextend_cli.documents.line import Pages, Repaired, lines_of_text, runs
+from specextend_cli.documents.repairs.characters import characters, plain_characters
+from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
+from specextend_cli.documents.repairs.line_numbers import line_numbers
+from specextend_cli.documents.repairs.notes import interruptions, note_marks, remove_note_marks
+from specextend_cli.documents.repairs.order import columns, list_markers, reading_order, side_headings
+from specextend_cli.documents.repairs.rows import empty_cells, rows, wrapped_cells
+from specextend_cli.documents.repairs.running import running_lines
 from specextend_cli.documents.sections import Paged, Parsed, Section
+from specextend_cli.documents.text import cleaned_markdown, markdown_blocks
+
+_ORDER: tuple[Callable[[Pages], Repaired], ...] = (
+    *(
+        line_numbers,
+        list_markers,
+        wrapped_cells,
+        columns,
+        characters,
+        drop_caps,
+        rows,
+        empty_cells,
+        running_lines,
+    ),
+    *(side_headings, reading_order, interruptions, note_marks, hyphens),
+)
+"""Each repair relies on those before it."""
 
 
 def clean(parsed: Parsed | Paged) -> tuple[StructuredText, list[Edit]]:
@@ -27,9 +47,18 @@ def _lines(parsed: Paged) -> tuple[StructuredText, list[Edit]]:
     keep = frozenset(parsed.requested)
     repaired, edits = repair_pages([parsed.pages[number] for number in sorted(parsed.pages)])
     kept = [page for page in ([line for line in page if line.page in keep] for page in repaired) if page]
-    text = compose(kept, parsed.outline, typed=parsed.kind == "text")
+    text = compose(kept, parsed.outline)
     text.pages = [replace(page, label=parsed.labels.get(page.number, "")) for page in text.pages]
     return text, [*parsed.edits, *(edit for edit in edits if edit.page in keep)]
+
+
+def repair_pages(pages: Pages) -> Repaired:
+    """The repaired pages, and all edits."""
+    edits: list[Edit] = []
+    for repair in _ORDER:
+        pages, made = repair(pages)
+        edits += made
+    return [list(page) for page in pages], edits
 
 
 def _sections(parsed: Parsed) -> tuple[StructuredText, list[Edit]]:
@@ -56,8 +85,8 @@ def _clean(line: str, number: int, edits: list[Edit]) -> str:
 
 def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator[tuple[str, list[Block]]]:
     """The texts that blank lines separate (adjacent rows are one), each with its blocks."""
-    for rows in runs(section.items, lambda run, item: run[-1][0] == item[0] == "row"):
-        kind, text = rows[0][0], "\n".join(text for _, text in rows)
+    for items in runs(section.items, lambda run, item: run[-1][0] == item[0] == "row"):
+        kind, text = items[0][0], "\n".join(text for _, text in items)
         text, encoded = without_encoded(text)
         edits += [Edit(ENCODED, number, block) for block in encoded]
         if kind == "markdown":
@@ -66,7 +95,7 @@ def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator
         elif kind in ("plain", "quote"):
             pages, made = repair_pages([lines_of_text(page, number) for page in text.split("\f")])
             edits += made
-            body = compose([page for page in pages if page], typed=True)
+            body = compose([page for page in pages if page])
             yield body.text, [replace(block, kind="quote") for block in body.blocks] if kind == "quote" else body.blocks
         else:
             cleaned = "\n".join(filter(None, (_clean(line, number, edits) for line in text.split("\n"))))

@@ -36,7 +36,7 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
             return _line_ends(data.decode(tried)), []
         text, bad = _replaced(data, tried)
         # A few invalid bytes in much that is valid are damage; otherwise it is another encoding.
-        if first != "utf-8" or _beyond_ascii(text) - bad > bad:
+        if first != "utf-8" or sum(character > "\x7f" for character in text) - bad > bad:
             return _line_ends(text), [_damage(name, bad, tried.upper())]
     guess = _guess(data)
     text, bad = _replaced(data, codec(guess) or guess)
@@ -56,10 +56,6 @@ def _replaced(data: bytes, codec: str) -> tuple[str, int]:
     """The text with invalid bytes replaced, and the number of replacement characters."""
     text = data.decode(codec, "replace")
     return text, text.count(_REPLACED) - data.count(_REPLACED.encode()) if codec == "utf-8" else text.count(_REPLACED)
-
-
-def _beyond_ascii(text: str) -> int:
-    return sum(character > "\x7f" for character in text)
 
 
 def _damage(name: str, bad: int, codec: str) -> str:

@@ -32,31 +32,28 @@ def parse(source: Source) -> Parsed:
     parsed = Parsed("epub", " ".join("".join(next(root.iter("{*}title"), root.makeelement("none")).itertext()).split()))
     folder = posixpath.dirname(package)
     items = {attribute(item, "id"): item for item in root.iter("{*}item")}
-    linear, aside, seen = list[str](), list[str](), set[str]()
-    for reference in root.iter("{*}itemref"):
+    parts, seen = list[str](), set[str]()
+    for reference in sorted(root.iter("{*}itemref"), key=lambda one: attribute(one, "linear") == "no"):
         item = items.get(attribute(reference, "idref"))
         if item is not None and attribute(item, "media-type") not in _PAGES:
             parsed.unread += 1
             continue
         part = "" if item is None else _resolve(folder, attribute(item, "href"))
         if part not in seen:
-            (aside if attribute(reference, "linear") == "no" else linear).append(part)
+            parts.append(part)
         if part in archive:  # no file is read twice, and every missing file is counted
             seen.add(part)
     if parsed.unread:
         parsed.warnings.append(
             f"{were(parsed.unread, 'picture')} not read that {source.name} has in the place of pages."
         )
-    if not (linear or aside or parsed.unread):
+    if not (parts or parsed.unread):
         raise archive.damaged("it names no files to be read")
     if _protected(archive) & seen:
         why = "its text is encrypted (DRM)"
         raise InputError(f"{archive.name} is copy-protected", why=why, fix="use a copy without protection")
-    for part in linear:
+    for part in parts:
         parsed.start_section()
-        _read(archive, part, parsed)
-    parsed.start_section()
-    for part in aside:
         _read(archive, part, parsed)
     return parsed
 

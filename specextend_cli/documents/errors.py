@@ -5,19 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import shorten
 
 from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suffix
-from specextend_cli.documents.line import runs
 from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
-from specextend_cli.humanize import format_many, printable
+from specextend_cli.humanize import format_many, format_numbers, printable
 
 ERRORS: dict[str, type[SpecextendError]] = {"input": InputError, "usage": UsageError}
 """The errors that a process of the sandbox reports, by the names under which it does."""
 MAX_BYTES = 512 << 20
 MAX_TEXT_BYTES = 64 << 20
 _NAME = 100  # characters
-_RANGES = 40  # of pages in a message
+_RANGES = 300  # characters of the pages in a message
 _LABEL = 20  # characters of a page label
 _NAMED = 10  # attachments in a message
 _PUNCTUATION = str.maketrans("", "", "[](),;")  # of citations
@@ -43,10 +43,7 @@ def page_label(label: str, number: int) -> str:
 
 def places(numbers: Sequence[int], unit: str = "page") -> str:
     """ "Page 3" or "Sections 3, 5-7"."""
-    ranges = list(runs(sorted(numbers), lambda run, number: number == run[-1] + 1))
-    spans = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in ranges[:_RANGES])
-    if len(ranges) > _RANGES:
-        spans += f" and {sum(map(len, ranges[_RANGES:])):,} more"
+    spans = shorten(format_numbers(numbers), _RANGES, placeholder=" …")
     return f"{unit.capitalize()}{'' if len(numbers) == 1 else 's'} {spans}"
 
 
@@ -90,20 +87,6 @@ def contradiction(name: str, kind: str) -> str:
     return "" if agrees else f", not {FORMATS[promised].label}"
 
 
-def no_pages(name: str, kind: str) -> UsageError:
-    """For `--pages` with a kind that has sections instead."""
-    why, fix = f"it is {FORMATS[kind].label}: it has sections", "leave --pages out, or convert it to PDF first"
-    return UsageError(f"{name} has no pages to choose from", why=why, fix=fix)
-
-
 def with_ocr(source: Source) -> str:
     """The command that reads a scan."""
     return f"specextend summarize {argument_of(source)} --ocr"
-
-
-def check_size(name: str, size: int, limit: int) -> None:
-    """InputError for more than `limit` bytes."""
-    if size > limit:
-        why = f"it has {size / (1 << 20):,.0f} MB" if size > limit + 1 else "more than this is not read"
-        fix = "split it (qpdf --split-pages, split -C) and give the parts"
-        raise InputError(f"{name} is larger than {limit >> 20} MB", why=why, fix=fix)

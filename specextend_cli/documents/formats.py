@@ -34,8 +34,8 @@ class Format:
 
     `kind` is its key; `label` names it in sentences ("an EPUB book") and `name` in lists ("EPUB"; "" where it is not
     read). Files with one of `suffixes` are documents of a directory whatever their content.
-    A file is recognized by the `signatures` it begins with or by `matches(first bytes)`; inside a ZIP, by a `member`
-    (a folder ends in "/"; `archive` formats have no signature of their own). A text that none matches is of the format
+    A file is recognized by the `signatures` it begins with or by `matches(first bytes)`; inside a ZIP, by how the
+    name of a `member` begins. A text that none matches is of the format
     that its suffix promises if that `may_match`.
     `parser` is "module:function": Source -> Parsed or Paged, run in the sandbox.
     `hint` says what makes a refused format readable (FILE stands for the file); `empty` why a document may have no

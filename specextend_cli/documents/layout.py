@@ -15,7 +15,7 @@ from math import inf
 from typing import Literal
 
 from specextend_cli.documents.document import Block, StructuredText, pages_between
-from specextend_cli.documents.line import Line, Pages, runs
+from specextend_cli.documents.line import Line, Pages, body_size, runs
 
 Separator = Literal["", " ", "\n", "\n\n"]
 Outline = Sequence[tuple[str, int | None]]
@@ -48,17 +48,14 @@ _KEY = re.compile(r"[^\W\d_][\w.&/'’-]*(?: [\w(][\w.&/)'’-]*){0,3}:(?:\s|$)"
 _MAX_KEY = 32  # characters
 
 
-def compose(pages: Pages, outline: Outline = (), *, typed: bool = False) -> StructuredText:
-    """The text of cleaned pages with its pages and blocks; `outline` are known headings.
-
-    In a `typed` text items and keys that stand below each other begin a line.
-    """
+def compose(pages: Pages, outline: Outline = ()) -> StructuredText:
+    """The text of cleaned pages with its pages and blocks; `outline` are known headings."""
     lines = [line for page in pages for line in page]
     if not lines:
         return StructuredText()
     typography = _Typography(pages, outline)
     separators = [*(typography.separator(a, b) for a, b in pairwise(lines)), ""]
-    begins = {id(line) for page in pages for line in _beginnings(page)} if typed else set()
+    begins = {id(line) for page in pages for line in _beginnings(page)}
     broken = {at for at, line in enumerate(lines[1:]) if separators[at] == " " and id(line) in begins}
     for at in broken:
         separators[at] = "\n"
@@ -80,14 +77,12 @@ class _Typography:
 
     def __init__(self, pages: Pages, outline: Outline) -> None:
         self._listed = outline_headings(pages, outline)
-        sizes, steps = Counter[float](), defaultdict[float, Counter[float]](Counter)
+        self._body = body_size(line._replace(size=round(line.size)) for page in pages for line in page)
+        steps = defaultdict[float, Counter[float]](Counter)
         for page in pages:
-            for line in page:
-                sizes[round(line.size)] += len(line.text)
             for a, b in pairwise(page):
                 if 0 < a.base - b.base < 3 * a.size:
                     steps[round(a.size)][round((a.base - b.base) * 4) / 4] += 1
-        self._body = max(sizes, key=sizes.__getitem__, default=1.0)
         self._steps = {size: counter.most_common(1)[0][0] for size, counter in steps.items()}
         if 1 in self._steps:  # a text file
             self._steps[1] = 1.0
@@ -169,7 +164,8 @@ class _Typography:
     def is_heading(self, block: Sequence[Line]) -> bool:
         """True if these lines are a heading: by the outline, by larger or bold type, or by their wording."""
         text = " ".join(line.text for line in block)
-        if len(text) > _MAX_HEADING or len(block) > 5 or sum(map(_weight, text)) < 3 or " … " in text:
+        letters = sum(letter.isalpha() * (2 if letter >= "\u2e80" else 1) for letter in text)  # of an alphabet
+        if len(text) > _MAX_HEADING or len(block) > 5 or letters < 3 or " … " in text:
             return False
         if id(block[0]) in self._listed:
             return True
@@ -179,11 +175,6 @@ class _Typography:
             return text[-1] != "." or len(text) < 60
         fine_print = block[0].size < 0.93 * self._body
         return len(block) <= 2 and len(text) <= 100 and not fine_print and reads_as_heading(text)
-
-
-def _weight(character: str) -> int:
-    """How many letters of an alphabet a character stands for."""
-    return character.isalpha() * (2 if character >= "\u2e80" else 1)
 
 
 def _goes_on(a: Line, b: Line) -> bool:
@@ -261,8 +252,9 @@ def _letters(text: str) -> str:
 
 
 def _beginnings(page: Sequence[Line]) -> Iterator[Line]:
-    """The lines of a page that begin an item or a key: two or more alike in one block of lines."""
-    for block in runs(page, lambda run, line: 0 < run[-1].base - line.base <= 1):
+    """The lines of a page of a text file that begin an item or a key: two or more alike in one block of lines."""
+    typed = (line for line in page if line.size == 1)
+    for block in runs(typed, lambda run, line: 0 < run[-1].base - line.base <= 1):
         kinds = [_kind(line) for line in block]
         alike = Counter(kinds)
         for line, kind in zip(block, kinds, strict=True):

@@ -51,7 +51,7 @@ def parse(source: Source) -> Parsed:
     """The sections of a message or a mailbox; InputError when it has no readable text."""
     mail = _Mail(source.name)
     parsed = mail.parsed
-    for number, message in enumerate(_messages(source.content())):
+    for number, message in enumerate(_messages(source.path.read_bytes())):
         title = _header(message, "Subject")
         parsed.title = "" if number else title
         mail.read(message, 0)
@@ -117,7 +117,8 @@ class _Mail:
             if kind not in _SIGNATURES:
                 self.attachments.append(_filename(part) or f"one without a name ({kind[:60]})")
         else:
-            text, warnings = _decoded(part, self._name)
+            charset = codec(_known("", lambda: part.get_content_charset() or ""))
+            text, warnings = decode(self._name, _content(part), charset)
             self._warn(*warnings)
             if _LOCKED in text:
                 self.attachments.append(_ENCRYPTED)
@@ -185,11 +186,6 @@ def _filename(part: Message) -> str:
 def _is_attached(part: Message) -> bool:
     """True if a part is to be saved rather than shown."""
     return _known("", lambda: part.get_content_disposition() or "") == "attachment"
-
-
-def _decoded(part: Message, name: str) -> tuple[str, list[str]]:
-    """The decoded text of a part, and warnings where its encoding was guessed or bytes were replaced."""
-    return decode(name, _content(part), codec(_known("", lambda: part.get_content_charset() or "")))
 
 
 def _content(part: Message) -> bytes:

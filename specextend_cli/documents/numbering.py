@@ -31,22 +31,17 @@ class _Level(NamedTuple):
     legal: bool = False
 
 
-class _List(NamedTuple):
-    """A list in use: the `key` of its counters, its levels, and the levels that start at a number of their own."""
-
-    key: str
-    levels: dict[int, _Level]
-    starts: dict[int, int]
-
-
 class Numbering:
     """Counts through a document: ask once for each paragraph, in order."""
 
     def __init__(self, numbering: Any, styles: Any) -> None:
         self._styles = {attribute(style, "styleId"): style for style in styles if name(style) == "style"}
-        self._abstract = {attribute(part, "abstractNumId"): part for part in numbering if name(part) == "abstractNum"}
         self._numbers = {attribute(part, "numId"): part for part in numbering if name(part) == "num"}
-        self._lists: dict[str, _List | None] = {}
+        self._abstract = {attribute(part, "abstractNumId"): part for part in numbering if name(part) == "abstractNum"}
+        self._levels = {
+            key: {_index(level): _read_level(level) for level in part if name(level) == "lvl"}
+            for key, part in self._abstract.items()
+        }
         self._counts = defaultdict[str, dict[int, int]](dict)
         self._begun = set[tuple[str, int]]()
 
@@ -55,12 +50,8 @@ class Numbering:
         number, level = self._place(paragraph, style)
         if number in ("", "0"):
             return None
-        if number not in self._lists:
-            self._lists[number] = self._list(number)
-        found = self._lists[number]
-        if found is None:
-            return BULLET
-        return self._next(number, found, min(max(integer(level, 0), 0), _LEVELS - 1))
+        key = self._key(number)
+        return BULLET if key not in self._levels else self._next(number, key, _bounded(level))
 
     def _place(self, paragraph: Any, style: str) -> tuple[str, str]:
         """The number and the level that a paragraph has by itself or by its styles; "" where there is none."""
@@ -73,32 +64,24 @@ class Numbering:
             style = value(element, "basedOn")
         return number, level
 
-    def _list(self, number: str) -> _List | None:
-        """The list of a number; None where the file does not describe it."""
-        element = self._numbers.get(number)
-        if element is None:
-            return None
-        key = value(element, "abstractNumId")
-        for _ in range(_GENERATIONS):  # a list may stand for the list of a style
+    def _key(self, number: str) -> str:
+        """The name of the list of a number; a list may stand for that of a style."""
+        key = value(self._numbers[number], "abstractNumId") if number in self._numbers else ""
+        for _ in range(_GENERATIONS):
             link = value(self._abstract[key], "numStyleLink") if key in self._abstract else ""
             linked = self._numbers.get(_numbered(self._styles[link])[0]) if link in self._styles else None
             if linked is None:
                 break
             key = value(linked, "abstractNumId")
-        if key not in self._abstract:
-            return None
-        levels = {_index(part): _read_level(part) for part in self._abstract[key] if name(part) == "lvl"}
-        starts = {}
-        for override in element:
-            if start := value(override, "startOverride"):
-                starts[_index(override)] = integer(start, 1)
-        return _List(key, levels, starts)
+        return key
 
-    def _next(self, number: str, found: _List, at: int) -> str:
+    def _next(self, number: str, key: str, at: int) -> str:
         """Count one paragraph, and the label that it gets."""
-        level, counts = found.levels.get(at, _Level("bullet")), self._counts[found.key]
-        if at in found.starts and (number, at) not in self._begun:
-            counts[at] = found.starts[at]
+        levels, counts = self._levels[key], self._counts[key]
+        level = levels.get(at, _Level("bullet"))
+        starts = [value(part, "startOverride") for part in self._numbers[number] if _index(part) == at]
+        if any(starts) and (number, at) not in self._begun:
+            counts[at] = integer(next(filter(None, starts)), 1)
         else:
             counts[at] = counts[at] + 1 if at in counts else level.start
         self._begun.add((number, at))
@@ -109,7 +92,7 @@ class Numbering:
         text = f"%{at + 1}." if level.text is None else level.text
 
         def shown(place: re.Match[str]) -> str:
-            above = found.levels.get(int(place[1]) - 1, _Level())
+            above = levels.get(int(place[1]) - 1, _Level())
             count = counts.get(int(place[1]) - 1, above.start)
             return figure(count, "decimal" if level.legal and above.form not in _LEGAL else above.form)
 
@@ -129,7 +112,11 @@ def _numbered(element: Any) -> tuple[str, str]:
 
 
 def _index(element: Any) -> int:
-    return min(max(integer(attribute(element, "ilvl"), 0), 0), _LEVELS - 1)
+    return _bounded(attribute(element, "ilvl"))
+
+
+def _bounded(level: str) -> int:
+    return min(max(integer(level, 0), 0), _LEVELS - 1)
 
 
 def _read_level(element: Any) -> _Level:

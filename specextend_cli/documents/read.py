@@ -24,7 +24,6 @@ from specextend_cli.documents.errors import (
     MAX_TEXT_BYTES,
     STDIN,
     argument,
-    check_size,
     not_read,
     unreadable,
 )
@@ -90,7 +89,11 @@ def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Docume
 def _recognize(name: str, head: bytes, suffix: str, size: int) -> str:
     """The format of a file of `size` bytes. InputError: it is too large."""
     kind = detect(head, suffix)
-    check_size(name, size, MAX_BYTES if kind in ("pdf", "zip") else MAX_TEXT_BYTES)
+    limit = MAX_BYTES if kind in ("pdf", "zip") else MAX_TEXT_BYTES
+    if size > limit:
+        why = f"it has {size / (1 << 20):,.0f} MB" if size > limit + 1 else "more than this is not read"
+        fix = "split it (qpdf --split-pages, split -C) and give the parts"
+        raise InputError(f"{name} is larger than {limit >> 20} MB", why=why, fix=fix)
     return kind
 
 

@@ -21,7 +21,6 @@ from typing import Any
 from specextend_cli.documents.formats import load
 
 Send = Callable[[Mapping[str, object]], None]
-Target = Callable[[dict[str, Any], Send], None]
 
 # The child gets this interpreter's path and not the current directory, which may hold anything.
 _CODE = (
@@ -91,7 +90,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def serve(target: str) -> None:
     """In the child: run `target` on each job from stdin, within its memory, and write the responses to stdout."""
-    run: Target = load(target)
+    run = load(target)
     logging.disable(logging.CRITICAL)
     with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
         os.dup2(2, 1)  # whatever else is printed must not get between the responses

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Literal
 
 from specextend_cli.documents.document import Edit
@@ -41,7 +41,11 @@ class Section:
     title: str = ""
     items: list[tuple[ItemKind, str]] = field(default_factory=list)
     failed: str = ""
-    has_body: bool = False  # whether there are items other than headings
+
+    @property
+    def has_body(self) -> bool:
+        """Whether there are items other than headings, which are the first ones."""
+        return bool(self.items) and self.items[-1][0] != "heading"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +78,13 @@ class Table:
         free = (column for column in count() if column not in self._spanning)
         for cell in cells:
             repeated = cell.text if len(cell.text) <= REPEATED else ""
-            for place in range(max(min(cell.columns, MAX_COLUMNS), 1)):
-                column = next(free)
-                if column >= MAX_COLUMNS and place:
-                    break
-                row[column] = (repeated if self._repeat_columns else None) if place else cell.text
-                if place == 0 and cell.text:
-                    self._used.add(column)
-                if cell.rows > 1 and column < MAX_COLUMNS:
-                    spanning[column] = (cell.rows - 1, repeated)
+            columns = list(islice(free, max(min(cell.columns, MAX_COLUMNS), 1)))
+            inside = [column for column in columns if column < MAX_COLUMNS]
+            row |= dict.fromkeys(inside, repeated if self._repeat_columns else None) | {columns[0]: cell.text}
+            if cell.text:
+                self._used.add(columns[0])
+            if cell.rows > 1:
+                spanning |= dict.fromkeys(inside, (cell.rows - 1, repeated))
         if len({text for text in row.values() if text}) > 1 or not any(cell.columns > 1 for cell in cells):
             row |= {column: text for column, (_, text) in self._spanning.items()}
         else:
@@ -180,12 +182,9 @@ class Parsed(Result):
 
     def add(self, kind: ItemKind, text: str) -> None:
         """Append an item; blank ones are skipped. Line breaks are kept, and tabs separate cells."""
-        lines = (
-            text.split("\n")
-            if kind in ("plain", "quote", "markdown")
-            else [_SPACE.sub(" ", line).strip() for line in text.split("\n")]
-        )
-        text = "\n".join(lines).strip("\n")
+        if kind not in ("plain", "quote", "markdown"):
+            text = "\n".join(_SPACE.sub(" ", line).strip() for line in text.split("\n"))
+        text = text.strip("\n")
         if not text.strip():
             return
         if kind == "heading":
@@ -194,8 +193,7 @@ class Parsed(Result):
             self.start_section()
         section = self.sections[-1]
         section.items.append((kind, text))
-        section.has_body = section.has_body or kind != "heading"
-        if kind == "heading" and not section.has_body:
+        if kind == "heading":
             joined = f"{section.title}: {text}" if section.title else text
             section.title = joined if len(joined) <= _TITLE else text[:_TITLE]
 

@@ -50,9 +50,6 @@ class PageRange:
             wanted.update(range(first, end + 1))
         return tuple(sorted(wanted))
 
-    def __str__(self) -> str:
-        return ",".join(f"{a}" if a == b else f"{a}-{'' if b is None else b}" for a, b in self.spans)
-
 
 def parse_pages(text: str) -> PageRange:
     """Read `3-10,20` or `5-`; UsageError says which part cannot be read."""
@@ -65,10 +62,6 @@ def parse_pages(text: str) -> PageRange:
             raise UsageError(f"--pages {text!r} cannot be read", why=why, fix="--pages 3-10,20")
         spans.append((first, last if match[3] else None if match[2] else first))
     return PageRange(tuple(spans))
-
-
-def _unreported(page: int, done: int, total: int) -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +82,7 @@ class Source:
     skipped: Mapping[int, str] = field(default_factory=dict)
     ocr: bool = False
     recognized: tuple[int, ...] = ()
-    report: Report = _unreported
-
-    def content(self) -> bytes:
-        """All bytes of the file."""
-        return self.path.read_bytes()
+    report: Report = lambda *_: None
 
     def numbers(self, count: int) -> tuple[int, ...]:
         """The pages asked for (1-based) of a document of `count` pages; InputError when one is out of range."""

@@ -64,7 +64,7 @@ def is_transcript(text: str) -> bool:
 
 def parse(source: Source) -> Parsed:
     """The turns of a file."""
-    text, warnings = decode(source.name, source.content())
+    text, warnings = decode(source.name, source.path.read_bytes())
     parsed = Parsed("transcript", warnings=warnings)
     if _CAPTIONS.match(text):
         for comment in _COMMENT.findall(text):

@@ -50,7 +50,10 @@ def parse(source: Source) -> Parsed:
             reader.blocks(body)
         reader.notes()
     objects = [part for body in bodies for part in body.iter("{*}OLEObject", "{*}chart") if not _is_fallback(part)]
-    if unread := list(filter(_is_unread, objects)):
+    # Charts, and formulas of older programs.
+    if unread := [
+        part for part in objects if name(part) == "chart" or attribute(part, "ProgID").startswith("Equation")
+    ]:
         parsed.unread = len(unread)
         parsed.warnings.append(f"{were(len(unread), 'object')} not read: formulas or charts of {source.name}.")
     parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
@@ -114,10 +117,6 @@ class _Reader:
                 self._parsed.add("row", label + text.strip())
             else:
                 self._parsed.add("row" if style.lower().startswith("list") else "paragraph", text)
-        self._beside(paragraph)
-
-    def _beside(self, paragraph: Any) -> None:
-        """Read the text boxes that a paragraph holds in place."""
         for box in _boxes(paragraph):
             self.blocks(box)
 
@@ -188,14 +187,14 @@ class _Reader:
                     above[column] = text if len(text) <= REPEATED else ""
                 cells.append(Cell(text, columns))
                 column += columns
-                below += [*_descend(cell, "tbl"), *(part for part in paragraphs if _boxes(part))]
+                below += [*_descend(cell, "tbl"), *(box for part in paragraphs for box in _boxes(part))]
             grid.add(cells)
             for part in below:
                 self._parsed.add_rows(grid)
                 if name(part) == "tbl":
                     self._table(part)
                 else:
-                    self._beside(part)
+                    self.blocks(part)
         self._parsed.add_rows(grid)
 
 
@@ -206,13 +205,7 @@ def _boxes(paragraph: Any) -> list[Any]:
 
 def _is_on(element: Any, path: str, default: bool = False) -> bool:
     """True if a property is there and not switched off."""
-    found = element.find("/".join("{*}" + part for part in path.split("/")))
-    return default if found is None else attribute(found, "val") not in ("0", "false", "off")
-
-
-def _is_unread(element: Any) -> bool:
-    """True for charts, and for formulas of older programs."""
-    return name(element) == "chart" or attribute(element, "ProgID").startswith("Equation")
+    return value(element, path, "true" if default else "off") not in ("0", "false", "off")
 
 
 def _is_fallback(element: Any) -> bool:

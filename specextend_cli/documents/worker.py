@@ -9,14 +9,14 @@ from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.cleaning import clean
 from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.encoded import ENCODED
-from specextend_cli.documents.errors import ERRORS, contradiction, no_pages, not_read, places, with_ocr
+from specextend_cli.documents.errors import ERRORS, contradiction, not_read, places, with_ocr
 from specextend_cli.documents.formats import FORMATS, load
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.running import KEPT
 from specextend_cli.documents.sandbox import Send
 from specextend_cli.documents.sections import Paged, Parsed, TooMuchError
 from specextend_cli.documents.source import ScannedError, Source
-from specextend_cli.errors import InputError, SpecextendError
+from specextend_cli.errors import InputError, SpecextendError, UsageError
 from specextend_cli.humanize import format_many
 
 _TITLE = 1_000  # characters
@@ -50,7 +50,8 @@ def parse(source: Source) -> Parsed | Paged:
         raise not_read(source, kind)
     parsed: Parsed | Paged = load(FORMATS[kind].parser)(source)
     if source.pages is not None and parsed.unit == "section":
-        raise no_pages(source.name, parsed.kind)
+        why, fix = f"it is {FORMATS[kind].label}: it has sections", "leave --pages out, or convert it to PDF first"
+        raise UsageError(f"{source.name} has no pages to choose from", why=why, fix=fix)
     return parsed.finish() if isinstance(parsed, Parsed) else parsed
 
 

@@ -35,7 +35,7 @@ def deadly_pdf(job: dict[str, Any], send: Send) -> None:
 
     def lines(*parameters: Any) -> Any:
         found = page_lines(*parameters)
-        if any("page 2 of" in line.text for line in found["lines"]):
+        if any("page 2 of" in line.text for line in found.lines):
             os.abort()
         return found
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from specextend_cli.documents.cleaning import repair_pages
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import HYPHEN, lines_of_text
-from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.hyphens import hyphens
 from tests.documents.made_lines import at

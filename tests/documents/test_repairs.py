@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from specextend_cli.documents.cleaning import repair_pages
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.layout import compose, outline_headings
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.read import read_bytes
-from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.hyphens import drop_caps
 from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.notes import interruptions, remove_note_marks

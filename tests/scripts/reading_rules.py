@@ -36,7 +36,7 @@ from tests.documents.known.typst_files import typst_files
 from tests.documents.known.weasy_files import weasy_files
 
 PACKAGE = "specextend_cli.documents."
-REPAIRS = "repairs", "_ORDER"
+REPAIRS = "cleaning", "_ORDER"
 """Where the repairs of lines are listed, each of which is a rule."""
 PARSED: dict[str, bytes] = {}
 """What the parsers said, by the name of the file."""
@@ -85,7 +85,6 @@ RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "split at jumps": ("pdf.lines", "split_at_jumps", last),
     "cells": ("pdf.lines", "find_cells", result(None)),
     "cells: figures": ("pdf.gaps", "_mark_figures", result(None)),
-    "dropped characters": ("pdf.glyphs", "Glyphs.dropped", result(())),
     "ligatures": ("pdf.lines", "read_ligatures", same),
     "fonts": ("pdf.lines", "is_doubtful", result(False)),
     "floating superscripts": ("pdf.glyphs", "Glyphs.floats", result(False)),

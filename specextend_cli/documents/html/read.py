@@ -6,6 +6,7 @@ Scripts, styles and forms are skipped; navigation and hidden text are recorded a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import chain, islice, pairwise
 from typing import Any
@@ -22,9 +23,10 @@ from specextend_cli.documents.sections import Cell, ItemKind, Parsed, Table
 from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError
 
-_ROWS = frozenset(("dd", "dt", "li"))
 _LISTS = frozenset(("dl", "ol", "ul"))
+_KINDS: dict[str, ItemKind] = {**dict.fromkeys(HEADINGS, "heading"), **dict.fromkeys(("dd", "dt", "li"), "row")}
 _BLOCKS = {
+    *_KINDS,
     *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
     *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
     *("section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
@@ -43,7 +45,7 @@ _LONG_CELL = 300  # characters; a cell with more in paragraphs is for layout
 def parse(source: Source) -> Parsed:
     """The sections of an HTML file, or those of its article; InputError where it is nested too deeply."""
     parsed = Parsed("html")
-    data = source.content()
+    data = source.path.read_bytes()
     text, warnings = decode(source.name, data, declared(data))
     parsed.warnings += warnings
     try:
@@ -160,9 +162,7 @@ class _ItemBuilder:
     def __init__(self, parsed: Parsed) -> None:
         self._parsed = parsed
         self._text: list[str] = []
-        self._heading = 0  # number of open headings
-        self._pre = 0
-        self._items = 0  # number of open list items, terms and definitions
+        self._open = Counter[str]()  # open elements by their tags
         self._lists: list[int | None] = []  # the next number of each open list, None where it has bullets
         self._marker = ""
         self._table = Table()
@@ -171,18 +171,11 @@ class _ItemBuilder:
     def start(self, tag: str, element: Any) -> None:
         if tag in _LISTS:
             self._lists.append(integer(attribute(element, "start"), 1) if tag == "ol" else None)
-        if tag in HEADINGS:
-            self._flush()
-            self._heading += 1
-        elif tag in _ROWS:
-            self._flush()
-            self._items += 1
-            self._marker = self._number(tag, element) or ("- " if tag == "li" else "")
-        elif tag in _BLOCKS:
-            self._flush()
-            self._pre += tag == "pre"
-            if tag == "table":
-                self._end_table()
+        if tag in _BLOCKS:
+            self._flush(ends_table=tag == "table")
+            self._open[tag] += 1
+            if _KINDS.get(tag) == "row":
+                self._marker = self._marker_of(element) if tag == "li" else ""
         elif tag == "br":
             self._text.append("\n")
         elif tag in _INLINE:
@@ -192,18 +185,11 @@ class _ItemBuilder:
     def end(self, tag: str, element: Any) -> None:
         if tag in _LISTS:
             self._lists.pop()
-        if tag in HEADINGS:
-            self._flush()
-            self._heading -= 1
-        elif tag in _ROWS:
-            self._flush()
-            self._marker = ""
-            self._items -= 1
-        elif tag in _BLOCKS:
-            self._flush()
-            self._pre -= tag == "pre"
-            if tag == "table":
-                self._end_table()
+        if tag in _BLOCKS:
+            self._flush(ends_table=tag == "table")
+            self._open[tag] -= 1
+            if _KINDS.get(tag) == "row":
+                self._marker = ""
         elif tag in _INLINE and (script := self._scripts.pop()):
             self._set_script(*script, element)
 
@@ -214,16 +200,15 @@ class _ItemBuilder:
 
     def data(self, text: str | None) -> None:
         if text:
-            self._text.append(text if self._pre else re.sub(r"\s+", " ", text))
+            self._text.append(text if self._open["pre"] else re.sub(r"\s+", " ", text))
 
     def close(self) -> None:
-        self._flush()
-        self._end_table()
+        self._flush(ends_table=True)
 
-    def _number(self, tag: str, element: Any) -> str:
-        """The number of an item of an ordered list, as "3. " or "c. "; else ""."""
-        if tag != "li" or not self._lists or (following := self._lists[-1]) is None:
-            return ""
+    def _marker_of(self, element: Any) -> str:
+        """The marker of a list item: "- ", or in an ordered list its number, as "3. " or "c. "."""
+        if not self._lists or (following := self._lists[-1]) is None:
+            return "- "
         number = integer(attribute(element, "value"), following)
         self._lists[-1] = number + 1
         return f"{figure(number, FORMS.get(attribute(element.getparent(), 'type'), 'decimal'))}. "
@@ -244,21 +229,21 @@ class _ItemBuilder:
         end = len(self._text) if end is None else end
         return "".join(self._text[max(end - 4, 0) : end])
 
-    def _end_table(self) -> None:
-        self._parsed.add_rows(self._table)
-        self._table = Table()
-
-    def _flush(self) -> None:
+    def _flush(self, *, ends_table: bool = False) -> None:
         text = "".join(self._text)
         self._text.clear()
         self._scripts = [None] * len(self._scripts)
         if text.strip():
             self._parsed.add_rows(self._table)
-        for part in re.split(r"\n[ \t]*\n\s*", text) if not self._pre else [text]:
+        open_kinds = {_KINDS.get(tag, "paragraph") for tag, number in self._open.items() if number}
+        kind: ItemKind = "heading" if "heading" in open_kinds else "row" if "row" in open_kinds else "paragraph"
+        for part in re.split(r"\n[ \t]*\n\s*", text) if not self._open["pre"] else [text]:
             if part.strip():
-                kind: ItemKind = "heading" if self._heading else "row" if self._items else "paragraph"
                 self._parsed.add(kind, self._marker + part.strip())
                 self._marker = ""
+        if ends_table:
+            self._parsed.add_rows(self._table)
+            self._table = Table()
 
 
 def _is_note_link(element: Any) -> bool:

@@ -63,8 +63,8 @@ def read_annotations(pdf: Any, page: Any) -> Iterator[Annotation]:
 def _content(raw: Any, form: Any, annotation: Any) -> tuple[Kind, str, str]:
     """The kind, text and name of an annotation; text "" for kinds that are not read."""
     subtype = raw.FPDFAnnot_GetSubtype(annotation)
-    if subtype == raw.FPDF_ANNOT_WIDGET:
-        return ("form field", *_field(raw, form, annotation)) if form else ("form field", "", "")
+    if subtype == raw.FPDF_ANNOT_WIDGET and form:
+        return "form field", *_field(raw, form, annotation)
     is_box = subtype == raw.FPDF_ANNOT_FREETEXT
     return "text box", _value(raw.FPDFAnnot_GetStringValue, annotation, b"Contents") if is_box else "", ""
 

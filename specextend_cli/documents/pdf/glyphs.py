@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 _SLANT = 0.06  # of a quarter turn
 _FLOATING = 0.2  # sizes
 _MAX = 1e6  # points
-_LINE_ENDS = (10, 13)
 _SAMPLE = 400  # characters of a page that are checked for a mapping to letters
 
 
@@ -37,29 +36,17 @@ class Glyph:
 
 
 class Glyphs:
-    """Access to the characters of a PDFium text page one by one, as most of them are never needed.
+    """Access to the characters of a PDFium text page one by one, as most of them are never needed."""
 
-    `length`: that of the page's text, which may lack some of its characters.
-    """
-
-    def __init__(self, page: Any, length: int) -> None:
+    def __init__(self, page: Any) -> None:
         from pypdfium2 import raw
 
-        self._raw, self._page = raw, page.raw
-        self._length, self._total = length, page.count_chars()
-        self._lacks = length < self._total
+        self._raw, self._page, self._total = raw, page.raw, page.count_chars()
         self._boxes: dict[int, tuple[float, float, float, float]] = {}
         self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self._ink = tuple(ctypes.c_double() for _ in range(4))
         self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._name, self._flags = ctypes.create_string_buffer(128), ctypes.c_int()
-
-    def _index(self, position: int) -> int:
-        """PDFium's index of the character at a position of the page's text."""
-        if not self._lacks:
-            return position
-        index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
-        return index
 
     def unmapped(self) -> float:
         """The share of characters whose fonts do not map them to letters: PDFium then gives their codes."""
@@ -67,36 +54,22 @@ class Glyphs:
         codes = sum(bool(self._raw.FPDFText_HasUnicodeMapError(self._page, at) == 1) for at in sample)
         return codes / max(len(sample), 1)
 
-    def dropped(self) -> Iterator[tuple[int, int]]:
-        """The positions in the text before which it lacks characters that are drawn, and the code of the first.
-
-        PDFium leaves out those whose code is a control character.
-        """
-        last = self._index(0)
-        for position in range(1, self._length if self._lacks else 0):
-            index = self._index(position)
-            code = self._raw.FPDFText_GetUnicode(self._page, last + 1) if last + 1 < index else 32
-            if code < 32 and code not in _LINE_ENDS:
-                yield position, code
-            last = index
-
     def box(self, position: int) -> tuple[float, float, float, float]:
         """Left, bottom, right and top of a character and the room around it."""
         found = self._boxes.get(position)
         if found is None:
             box = self._box
-            self._raw.FPDFText_GetLooseCharBox(self._page, self._index(position), box)
+            self._raw.FPDFText_GetLooseCharBox(self._page, position, box)
             found = self._boxes[position] = box.left, box.bottom, box.right, box.top
         return found
 
     def at(self, position: int) -> Glyph:
         """The character at a position of the page's text."""
-        index, box = self._index(position), self.box(position)
-        left, bottom, right, top = box
-        self._raw.FPDFText_GetCharOrigin(self._page, index, self._x, self._y)
-        self._raw.FPDFText_GetMatrix(self._page, index, self._matrix)
+        box = left, bottom, right, top = self.box(position)
+        self._raw.FPDFText_GetCharOrigin(self._page, position, self._x, self._y)
+        self._raw.FPDFText_GetMatrix(self._page, position, self._matrix)
         scale = math.hypot(self._matrix.c, self._matrix.d)
-        size = _bounded(self._raw.FPDFText_GetFontSize(self._page, index) * scale)
+        size = _bounded(self._raw.FPDFText_GetFontSize(self._page, position) * scale)
         x, y = self._x.value, self._y.value
         turns = _bounded(math.atan2(self._matrix.b, self._matrix.a) / (math.pi / 2))
         center = ((left + right) / 2, (bottom + top) / 2)
@@ -135,23 +108,23 @@ class Glyphs:
 
     def generated(self, position: int) -> bool:
         """True if PDFium inserted the character, as it does for spaces in gaps; the file does not have it."""
-        return bool(self._raw.FPDFText_IsGenerated(self._page, self._index(position)) == 1)
+        return bool(self._raw.FPDFText_IsGenerated(self._page, position) == 1)
 
     def ink(self, position: int) -> tuple[float, float, float, float]:
         """Left, bottom, right and top of what is drawn of a character."""
         left, right, bottom, top = self._ink
-        self._raw.FPDFText_GetCharBox(self._page, self._index(position), left, right, bottom, top)
+        self._raw.FPDFText_GetCharBox(self._page, position, left, right, bottom, top)
         return left.value, bottom.value, right.value, top.value
 
     def object(self, position: int) -> int | None:
         """The address of the text object that draws a character."""
-        text_object = self._raw.FPDFText_GetTextObject(self._page, self._index(position))
+        text_object = self._raw.FPDFText_GetTextObject(self._page, position)
         return ctypes.cast(text_object, ctypes.c_void_p).value
 
     def bold(self, position: int) -> bool:
         """True if the character is bold, by the name or the flags of its font."""
-        index, size = self._index(position), len(self._name)
-        length = self._raw.FPDFText_GetFontInfo(self._page, index, self._name, size, self._flags)
+        size = len(self._name)
+        length = self._raw.FPDFText_GetFontInfo(self._page, position, self._name, size, self._flags)
         name = self._name.raw[: min(max(length - 1, 0), size)].lower()
         return b"bold" in name or b"black" in name or b"heavy" in name or self._flags.value & (1 << 18) != 0
 

@@ -9,7 +9,6 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -66,12 +65,8 @@ def unreadable_share(lines: Sequence[str], unmapped: float = 0) -> float:
     latin = _LATIN.findall(words)
     if len(latin) < _LETTERS or len(latin) < 0.6 * sum(map(str.isalpha, words)):
         return 0.0
-    return 1.0 if sum(map(_is_vowel, latin)) < _VOWELS * len(latin) else 0.0
-
-
-@lru_cache(maxsize=2048)
-def _is_vowel(letter: str) -> bool:
-    return unicodedata.normalize("NFKD", letter)[0].casefold() in "aeiouyæøœıə"
+    vowels = sum(letter in "aeiouyæøœıə" for letter in unicodedata.normalize("NFKD", "".join(latin)).casefold())
+    return 1.0 if vowels < _VOWELS * len(latin) else 0.0
 
 
 def read_ligatures(text: str, repairs: list[Repair]) -> str:

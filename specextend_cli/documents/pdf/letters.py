@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, raised, runs
-from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
+from specextend_cli.documents.pdf.glyphs import GlyphLine, Glyphs, Repair
 
 _SMALLER = 0.85  # of the size of the type beside it: raised characters are smaller
 # What may be a superscript: digits with their sign, also those of several note marks (commas and dashes between them),
@@ -79,11 +79,7 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], apart: dict[int, str]) ->
     run = {at: glyphs.at(at) for at in range(start, end)}
     level = max([*run.values(), *map(glyphs.at, beside)], key=lambda glyph: (glyph.size, -glyph.base))
     low, high = level.base + 0.1 * level.size, level.base + level.size
-
-    def is_raised(glyph: Glyph) -> bool:
-        return glyph.size < _SMALLER * level.size and low < glyph.base < high
-
-    above = {at for at, mark in run.items() if is_raised(mark)}
+    above = {at for at, mark in run.items() if mark.size < _SMALLER * level.size and low < mark.base < high}
     if not any(text[at].isalnum() for at in above):
         return match[0]
     first = min(above)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import compress, pairwise
-from operator import not_
+from itertools import pairwise
 from struct import unpack
-from typing import Any, TypedDict
+from typing import Any, NamedTuple
 
+from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.gaps import find_cells, parts, put_spaces
@@ -32,21 +32,19 @@ Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
-_SPACE_GLYPH = 3  # the number of the space in most fonts
+_SPACE = "\x03"  # its number in most fonts
+_ALONE = re.compile(rf"(?<!\S){UNREAD}(?!\S)")  # a bullet, or a part of a formula
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
-_SPACE = re.compile(r"(?<=\S) (?=\S)")
+_JUMP = re.compile(r"(?<=\S) (?=\S)")
+_LINE = re.compile(rf"[^\s{HYPHEN}](?:[^\n{HYPHEN}]*[^\s{HYPHEN}])?(?:[^\S\n]*{HYPHEN})?")
 
 
-class PageLines(TypedDict):
-    """The lines in the order of the file, invisible texts and those outside of the page, and repairs of spaces.
-
-    `unmapped`: the share of characters of unknown meaning.
-    """
+class PageLines(NamedTuple):
+    """The lines in the order of the file, what was repaired and left out, and the share of characters without a map."""
 
     lines: list[Line]
-    hidden: list[str]
-    repairs: list[Repair]
+    edits: list[Edit]
     unmapped: float
 
 
@@ -57,30 +55,18 @@ def page_lines(text: Any, number: int, maps: MappedPages) -> PageLines:
     """
     box = text.page.get_cropbox()
     found = _lines(text, box, number)
-    doubtful = is_doubtful("\n".join(line.text for line in found["lines"]), found["unmapped"])
+    doubtful = is_doubtful("\n".join(line.text for line in found.lines), found.unmapped)
     if doubtful and (mapped := maps.page(number)):
         return _lines(mapped.get_textpage(), box, number)
     return found
 
 
 def _lines(page: Any, box: Box, number: int) -> PageLines:
-    # Single characters are replaced, so that positions stay PDFium's own. A hyphen is U+FFFE.
-    text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
-    glyphs = Glyphs(page, len(text))
-    text, replaced = mark_superscripts(glyphs, text)
+    glyphs = Glyphs(page)
+    text, replaced = mark_superscripts(glyphs, _text_of(page))
     replaced |= put_together(glyphs, text)
-    for place, code in glyphs.dropped():
-        before, after = replaced.get(place - 1, text[place - 1]), replaced.get(place, text[place])
-        if code == _SPACE_GLYPH and (after == " " or (before == " " and glyphs.generated(place - 1))):
-            continue
-        replaced |= {place: UNREAD + after} if before.isspace() else {place - 1: before + UNREAD}
-    lines_of_text = []
-    for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
-        body = match[0].strip()
-        if body and body != HYPHEN:
-            lines_of_text.append((body, match.start() + match[0].index(body)))
-    divided = list(split_at_jumps(glyphs, lines_of_text))
-    found = [_glyph_line(glyphs, part, first) for part, first in divided]
+    lines_of_text = [(match[0], match.start()) for match in _LINE.finditer(text)]
+    found = [_glyph_line(glyphs, part, first) for part, first in split_at_jumps(glyphs, lines_of_text)]
     find_cells(found)
     found = _split_by_size(found)
     for line in found if replaced else ():
@@ -90,14 +76,32 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     repairs = put_spaces(found) + order_letters(found)
     found = place_late_marks(found)
     found, invisible = without_invisible(found, page)
-    repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
-    lines = [_line(line, number, repairs) for line in found]
-    outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
-    if all(outside):  # then the box of the page is wrong
-        outside = [False] * len(lines)
-    hidden = [*map(_from_units, invisible), *(line.text for line in compress(lines, outside))]
-    kept = list(compress(lines, map(not_, outside)))
-    return {"lines": kept, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
+    outside = {id(line) for line in found if _outside(line.head, box) and _outside(line.tail, box)}
+    if len(outside) == len(found):  # then the box of the page is wrong
+        outside.clear()
+    lines = [_line(line, number, repairs) for line in found if id(line) not in outside]
+    repairs += [
+        ("hidden text", text, "") for text in (*invisible, *(line.text for line in found if id(line) in outside))
+    ]
+    edits = [Edit(kind, number, _from_units(before), _from_units(after)) for kind, before, after in repairs]
+    return PageLines(lines, edits, glyphs.unmapped())
+
+
+def _text_of(page: Any) -> str:
+    """The text of a page by PDFium's characters, each at its own position; what ends a divided word is `HYPHEN`.
+
+    PDFium's text lacks characters of fonts that map them to controls: then each is asked for.
+    """
+    from pypdfium2 import raw
+
+    text = _to_units(page.get_text_range()).replace("\ufffe", HYPHEN)
+    if len(text) < (total := page.count_chars()):
+        letters = [chr(raw.FPDFText_GetUnicode(page.raw, at)) for at in range(total)]
+        for at, letter in enumerate(letters):
+            if letter < " " and raw.FPDFText_GetTextIndexFromCharIndex(page.raw, at) < 0:
+                letters[at] = " " if letter == _SPACE else UNREAD
+        text = _ALONE.sub(" ", "".join(letters))
+    return text.replace("\r\n", " \n")  # of the same length
 
 
 def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
@@ -138,16 +142,9 @@ def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
 def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     last = line.first + len(line.body.rstrip(HYPHEN)) - 1
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
+    text = read_ligatures(_from_units(line.text), repairs).strip()
     measures = (line.left, line.right, line.base, line.size)
-    return Line(
-        read_ligatures(_from_units(line.text), repairs).strip(),
-        page,
-        *measures,
-        bold,
-        line.head.slanted,
-        line.gaps,
-        line.head.turn,
-    )
+    return Line(text, page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:
@@ -173,7 +170,7 @@ def _from_units(text: str) -> str:
 def split_at_jumps(glyphs: Glyphs, lines: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
     """The lines of a page, divided where the text goes back to the left; each is a text and its first position."""
     for body, first in lines:
-        cuts = [match.start() for match in _SPACE.finditer(body) if _goes_back(glyphs, body, match.start(), first)]
+        cuts = [match.start() for match in _JUMP.finditer(body) if _goes_back(glyphs, body, match.start(), first)]
         yield from ((body[start + 1 : end], first + start + 1) for start, end in pairwise([-1, *cuts, len(body)]))
 
 

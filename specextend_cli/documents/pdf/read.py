@@ -124,21 +124,19 @@ class _Reader:
                 self.fail(number, "more text than a page can hold")
                 return
             read = page_lines(text, number, self._maps)
-            if len(read["lines"]) > MAX_LINES:
+            if len(read.lines) > MAX_LINES:
                 self.fail(number, "more lines than a page can hold")
                 return
             annotations = list(read_annotations(self._pdf, page))
-            lines = insert_annotations(read["lines"], annotations, number)
+            lines = insert_annotations(read.lines, annotations, number)
             if number in self._wanted:
                 self._pictures[number] = pictures_of(page, lines)
                 self.done += 1
-                self._unmapped[number] = read["unmapped"]
+                self._unmapped[number] = read.unmapped
                 if label := page_label(self._pdf.get_page_label(number - 1) or "", number):
                     self.found.labels[number] = label
-                edits = self.found.edits
-                edits += [Edit("hidden text", number, hidden) for hidden in read["hidden"]]
-                edits += [Edit(annotation.kind, number, "", annotation.text) for annotation in annotations]
-                edits += [Edit(kind, number, before, after) for kind, before, after in read["repairs"]]
+                self.found.edits += read.edits
+                self.found.edits += [Edit(one.kind, number, "", one.text) for one in annotations]
             self.found.pages[number] = lines
             text.close()
             page.close()

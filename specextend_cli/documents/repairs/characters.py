@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from unicodedata import normalize
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import HYPHEN, Line, page_by_page
+from specextend_cli.documents.line import EMPTY_CELL, HYPHEN, Line, page_by_page
 
 # Runs of spaces and dots match from their beginning only, so that the time is linear in their length.
 _LEADER = re.compile(
     r"(?<!\s)\s*(?:[.·…_]{5,}[\s.·…_]*"
     r"|(?<![.·…])(?<![.·…]\s)(?:(?:\s?[.·…]){2,}\s*(?=\d+$)|(?:\s[.·…]){4,}\s*$))"
+)
+_DOTS = r"(?:[.·…]{5,}|[.·…](?: [.·…]){3,})"
+# A cell of dots alone. Before a number at the end of the line they are a leader, unless they follow another such cell.
+_DOTTED_CELL = re.compile(
+    rf"(?:(?<=[.·…]\t)|(?<=[.·…]  )|(?:(?<=\t)|(?<=\t )|(?<=  ))(?!{_DOTS}[ \t]+\d+$)){_DOTS}(?= ?\t|  |$)"
 )
 _CHARACTERS: tuple[tuple[str, re.Pattern[str], str | None], ...] = (
     ("overstrike", re.compile(r"[^\n]\x08"), ""),
@@ -39,6 +44,7 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str | None], ...] = (
     ),
     ("unreadable character", re.compile("[\ud800-\udfff]"), "\ufffd"),
     ("ligature", re.compile("[\ufb00-\ufb06]"), None),
+    ("empty cell", _DOTTED_CELL, EMPTY_CELL),
     ("dot leader", _LEADER, " … "),
     ("no-break hyphen", re.compile("\u2011"), "-"),  # TeX's fonts map every hyphen to it, at line ends, too
     ("white space", re.compile("[\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"), " "),
@@ -56,11 +62,8 @@ def characters(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     fixed = []
     for line in page:
         body = line.text.removesuffix(HYPHEN)
-        text = plain_characters(body, line.page, edits)
-        if text == body and line.text:
-            fixed.append(line)
-        elif text.strip():
-            fixed.append(line._replace(text=text.strip() + line.text[len(body) :]))
+        if text := plain_characters(body, line.page, edits).strip():
+            fixed.append(line._replace(text=text + line.text[len(body) :]))
     return fixed
 
 

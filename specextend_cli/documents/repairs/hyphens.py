@@ -181,27 +181,22 @@ def _code(here: Line, there: Line) -> tuple[str, int] | None:
 
 
 def drop_caps(pages: Pages) -> Repaired:
-    """Join a capital at least 1.6 times as large as the line to its right with that line.
-
-    It is the next line; in files that hold such capitals elsewhere, the highest one that begins in lower case.
-    """
+    """Join a capital at least 1.6 times as large as the lines to its right with the first of them."""
     edits: list[Edit] = []
     words = cache(lambda: vocabulary(pages))
     fixed = [list(page) for page in pages]
     for lines in fixed:
         letters = [line for line in lines if line.size != 1 and len(line.text) == 1 and line.text.isupper()]
         for letter in letters[:_MOST]:
-            at = next(place for place, line in enumerate(lines) if line is letter)
-            beside = [place for place, line in enumerate(lines) if _begins(letter, line)]
-            first = max(beside, key=lambda place: lines[place].base, default=at)
-            if first == at + 1 or (first != at and lines[first].text[0].islower()):
-                line = lines[first]
+            beside = [line for line in lines if _begins(letter, line)]
+            if beside:
+                line = max(beside, key=lambda line: line.base)
                 word = line.text.split(maxsplit=1)[0].strip(".,;:!?").lower()
                 apart = letter.text in _LETTER_WORDS and words()[word] > words()[letter.text.lower() + word]
-                space = " " if apart else ""
-                lines[first] = line._replace(text=f"{letter.text}{space}{line.text}")
-                edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", lines[first].text))
-                del lines[at]
+                text = f"{letter.text}{' ' if apart else ''}{line.text}"
+                edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", text))
+                lines[lines.index(line)] = line._replace(text=text)
+                lines.remove(letter)
     return fixed, edits
 
 

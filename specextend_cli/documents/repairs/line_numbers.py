@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, Repaired, runs
+from specextend_cli.documents.line import Line, Pages, Repaired, plain, runs
 
 # Also raised ones, which are smaller than the text beside them.
 _NUMBERED = re.compile(r"(\d{1,4}|[⁰¹²³⁴-⁹]{1,4})(?:\s+(?=\S)|(?<=[⁰¹²³⁴-⁹])(?=\S)|$)")
@@ -26,19 +25,16 @@ def line_numbers(pages: Pages) -> Repaired:
     One page is enough where they are many and begin with 1. Near such pages a few are enough, as on the last page.
     """
     found = [_longest(page) for page in pages]
-    beside = [
-        len(run) <= _MOST and len(run) >= _FEW and _beside_prose(page, run)
-        for page, run in zip(pages, found, strict=True)
-    ]
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for at, (page, run) in enumerate(zip(pages, found, strict=True)):
+        numbered = _FEW <= len(run) <= _MOST and _beside_prose(page, run)
         alone = len(run) >= _ALONE and _number(run[0]) == 1
-        near = range(max(at - _NEAR, 0), min(at + _NEAR + 1, len(found)))
-        recur = any(
-            len(found[place]) >= _LEAST and _is_alike(run, found[place]) for place in near if place != at and beside[at]
-        )
-        fixed.append(_without(page, run, edits) if beside[at] and (alone or recur) else list(page))
+        near = [*found[max(at - _NEAR, 0) : at], *found[at + 1 : at + _NEAR + 1]]
+        if numbered and (alone or any(len(other) >= _LEAST and _is_alike(run, other) for other in near)):
+            fixed.append(_without(page, run, edits))
+        else:
+            fixed.append(list(page))
     return fixed, edits
 
 
@@ -55,7 +51,7 @@ def _longest(page: Sequence[Line]) -> list[Line]:
 
 def _number(line: Line) -> int:
     number = _NUMBERED.match(line.text)
-    return int("".join(str(unicodedata.digit(digit)) for digit in number[1])) if number else 0
+    return int(plain(number[1])) if number else 0
 
 
 def _text(line: Line) -> str:
@@ -87,11 +83,11 @@ def _without(page: Sequence[Line], run: Sequence[Line], edits: list[Edit]) -> li
     numbers = {id(line) for line in run}
     kept: list[Line] = []
     for line in page:
-        rest = _text(line) if id(line) in numbers else line.text
-        number = line.text[: len(line.text) - len(rest)]
         if id(line) in numbers:
+            rest = _text(line)
+            number = line.text[: len(line.text) - len(rest)]
             edits.append(Edit("line number", line.page, number.strip()))
             line = line._replace(text=rest, left=line.right - len(rest) * line.em, gaps=line.gaps["\t" in number :])
-        if rest:
+        if line.text:
             kept.append(line)
     return kept

@@ -6,9 +6,9 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import inf
+from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, body_size, page_by_page, pieces, runs
@@ -40,12 +40,8 @@ _MOST = 4  # lines at one height that are closely to the right of a marker
 @page_by_page
 def columns(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Read prose on both sides of a vertical gap over several rows one side after the other."""
-    if len(page) > _MAX_ROWS or sum(len(line.gaps) for line in page) > _MAX_GAPS:
-        return list(page)
-    found: list[Edit] = []
-    arranged = _arranged(list(page), found)
-    edits += found
-    return arranged if found else list(page)
+    is_diagram = len(page) > _MAX_ROWS or sum(len(line.gaps) for line in page) > _MAX_GAPS
+    return list(page) if is_diagram else _arranged(page, edits)
 
 
 def _arranged(lines: Sequence[Line], edits: list[Edit]) -> list[Line]:
@@ -107,36 +103,19 @@ def _is_prose(lines: Sequence[Line]) -> bool:
     return sum(len(line.text) for line in lines) >= _CHARACTERS * len(lines) and going_on >= 0.3 * (len(lines) - 1)
 
 
-@dataclass(slots=True)
-class _Block:
-    """Lines closely below each other, and their bounding box."""
+class _Block(NamedTuple):
+    """Lines closely below each other, and their bounding box; one without words has no place of its own."""
 
-    lines: list[Line] = field(default_factory=list)
-    last: Line | None = None
-    left: float = inf
-    right: float = -inf
-    top: float = -inf
-    foot: float = inf
-    weight: int = 0
-    has_words: bool = False
+    lines: list[Line]
+    left: float
+    right: float
+    top: float
+    foot: float
 
-    def add(self, line: Line, positioned: bool) -> None:
-        """Append a line; `positioned`: its position counts."""
-        self.lines.append(line)
-        self.weight += len(line.text)
-        self.has_words = self.has_words or _WORD.search(line.text) is not None
-        if positioned:
-            self.last = line
-            self.left, self.right = min(self.left, line.left), max(self.right, line.right)
-            self.top, self.foot = max(self.top, line.base + 0.7 * line.size), min(self.foot, line.base)
-
-    def continues_with(self, line: Line) -> bool:
-        """True if a line continues the block."""
-        if self.last is None:
-            return False
-        alike = abs(self.last.size - line.size) <= _ALIKE * line.size and self.last.bold == line.bold
-        near = 0 < self.last.base - line.base <= _STEP * line.size
-        return alike and near and min(self.right, line.right) > max(self.left, line.left)
+    @property
+    def weight(self) -> int:
+        """The number of its characters."""
+        return sum(len(line.text) for line in self.lines)
 
     def is_above(self, other: _Block) -> bool:
         """True if it is above the other in the same column."""
@@ -166,23 +145,36 @@ def reading_order(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
 
 def _blocks(page: Sequence[Line]) -> list[_Block]:
     """The blocks of a page in the order of the file; turned lines stay with the block before."""
-    found: list[_Block] = []
-    for line in page:
-        level = line.size != 1 and not line.slanted and line.turn == page[0].turn
-        if not found or (level and not found[-1].continues_with(line)):
-            found.append(_Block())
-        found[-1].add(line, level)
-    return found
+
+    def is_level(line: Line) -> bool:
+        return line.size != 1 and not line.slanted and line.turn == page[0].turn
+
+    def continues(block: list[Line], line: Line) -> bool:
+        last = next(filter(is_level, reversed(block)), None)
+        if last is None or not is_level(line):
+            return not is_level(line)
+        alike = abs(last.size - line.size) <= _ALIKE * line.size and last.bold == line.bold
+        near = 0 < last.base - line.base <= _STEP * line.size
+        return alike and near and min(last.right, line.right) > max(last.left, line.left)
+
+    blocks = []
+    for lines in runs(page, continues):
+        level = list(filter(is_level, lines))
+        left, right = min((line.left for line in level), default=inf), max((line.right for line in level), default=-inf)
+        top = max((line.base + 0.7 * line.size for line in level), default=-inf)
+        foot = min((line.base for line in level), default=inf)
+        blocks.append(_Block(lines, left, right, top, foot))
+    return blocks
 
 
 def _moved(blocks: Sequence[_Block]) -> list[int]:
     """The blocks to be moved: without them, no block precedes one above it in its column."""
     against: defaultdict[int, set[int]] = defaultdict(set)
-    for at, block in enumerate(blocks):
-        for other in range(at + 1, len(blocks) if block.has_words else 0):
-            if blocks[other].has_words and blocks[other].is_above(block):
-                against[at].add(other)
-                against[other].add(at)
+    worded = [at for at, block in enumerate(blocks) if any(_WORD.search(line.text) for line in block.lines)]
+    for at, other in combinations(worded, 2):
+        if blocks[other].is_above(blocks[at]):
+            against[at].add(other)
+            against[other].add(at)
     weights = [_BLOCK + block.weight for block in blocks]
     conflict = {at: sum(weights[other] for other in others) for at, others in against.items()}
     moved = []

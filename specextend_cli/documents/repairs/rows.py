@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, reduce
 from itertools import chain, pairwise
 
 from specextend_cli.documents.document import Edit
@@ -35,9 +35,6 @@ _MIN_COLUMNS, _MAX_COLUMNS = 3, 40  # with two, an empty one shifts nothing
 _NEAR = 3.5  # sizes from row to row; a cell may have several lines
 _NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|[—–-]$|[nN]/?[aA]$")
 
-_CELL_GAP = re.compile(r"\t[ \t]*| {2,}\t?[ \t]*")
-_DOTS = re.compile(r"[.·…]{5,}|[.·…](?: [.·…]){3,}")
-
 Span = tuple[float, float]
 _Row = tuple[Line, list[Line]]
 """A line, and its cells."""
@@ -49,16 +46,14 @@ def wrapped_cells(pages: Pages) -> Repaired:
     edits: list[Edit] = []
 
     def text_of(cell: Sequence[Line]) -> str:
-        text = cell[0].text
-        for line in cell[1:]:
-            text = joined(text, line.text, known())
-        return text
+        return reduce(lambda text, following: joined(text, following, known()), (line.text for line in cell))
 
     def row_of(row: list[list[Line]]) -> list[Line]:
         lines = [line for cell in row for line in cell]
         split = ([[piece] for piece in pieces(cell[0])] if len(cell) == 1 else [cell] for cell in row)
         parts = sorted((cell for cells in split for cell in cells), key=_left)
-        cells = [sorted(chain(*cell), key=lambda line: -line.base) for cell in runs(parts, _is_in)]
+        columns = runs(parts, lambda column, part: _left(part) < max(map(_right, column)))
+        cells = [sorted(chain(*column), key=lambda line: -line.base) for column in columns]
         if not _is_row(cells):
             return lines
         gaps = tuple((_right(a), _left(b)) for a, b in pairwise(cells))
@@ -95,11 +90,6 @@ def _is_level(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
     return len(row) < _MOST and max(apart, abs(first[0].size - size)) < _LEVEL * size
 
 
-def _is_in(cell: Sequence[Sequence[Line]], part: Sequence[Line]) -> bool:
-    """True if a part of a row is above or below the parts of a cell."""
-    return _left(part) < max(map(_right, cell))
-
-
 def _is_row(cells: Sequence[Sequence[Line]]) -> bool:
     """True if some cells have several lines, which hold words, and others have one."""
     wrapped = [cell for cell in cells if len(cell) > 1]
@@ -118,21 +108,6 @@ def _left(cell: Sequence[Line]) -> float:
 
 def _right(cell: Sequence[Line]) -> float:
     return max(line.right for line in cell)
-
-
-@page_by_page
-def dotted_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
-    """Replace each cell that holds dots only by a dash; dots before a page number are a leader, and stay."""
-    fixed = list(page)
-    for at, line in enumerate(page):
-        cells = _CELL_GAP.split(line.text)
-        dotted = {place for place, cell in enumerate(cells) if _DOTS.fullmatch(cell)}
-        leader = {len(cells) - 2} if cells[-1].isdigit() else set[int]()
-        if len(cells) > 2 and dotted - leader:
-            texts = (EMPTY_CELL if place in dotted else cell for place, cell in enumerate(cells))
-            fixed[at] = line._replace(text="\t".join(texts))
-            edits.append(Edit("empty cell", line.page, line.text, fixed[at].text))
-    return fixed
 
 
 @page_by_page

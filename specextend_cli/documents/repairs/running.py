@@ -45,12 +45,10 @@ def running_lines(pages: Pages) -> Repaired:
     groups += (*counting, *_repeated(pages, edges, statistics))
     if statistics.body != 1:
         groups.append(_Group(_chapter_heads(pages, edges, statistics.body), alone=False))
-    removed = _lines_to_remove(edges, groups, titles)
-    before = removed
-    shares = _shares(edges, pages, removed, groups)
+    before = _lines_to_remove(edges, groups, titles)
+    shares = _shares(pages, before - {id(line) for group in groups if group.alone for line in group.lines})
     small = [g for g in groups if g.alone or not g.lines or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
-    if len(small) < len(groups):
-        removed = _lines_to_remove(edges, small, titles)
+    removed = _lines_to_remove(edges, small, titles)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
     edits, fixed = [], []
@@ -144,7 +142,7 @@ def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_
         for (where, _, _), found in places.items()
         if len(found) > 1
     ]
-    shares = _shares(edges, pages, {id(line) for group in groups for line in group.lines}, ())
+    shares = _shares(pages, {id(line) for group in groups for line in group.lines})
     yield from (group for group in groups if all(shares[line.page] <= _MAX_SHARE for line in group.lines))
 
 
@@ -156,7 +154,7 @@ def _chapter_heads(pages: Pages, edges: Edges, body: float) -> list[Line]:
         small = takewhile(lambda line: not _is_heading(line, body), lines)
         letters = [(line, _letters(line)) for line in small]
         heads.append([line for line, said in letters if len(said) >= _LETTERS and said in known])
-        known += "".join(_letters(line) for line in sorted(page, key=_by_size) if _is_heading(line, body)) + "\n"
+        known += "".join(_letters(line) for line in page if _is_heading(line, body)) + "\n"
     heights = Counter(round(head[0].base / _STEADY) for head in heads if head)
     return [line for head in heads if head and heights[round(head[0].base / _STEADY)] > 1 for line in head]
 
@@ -168,10 +166,6 @@ def _is_heading(line: Line, body: float) -> bool:
 
 def _letters(line: Line) -> str:
     return "".join(filter(str.isalpha, line.text.casefold()))
-
-
-def _by_size(line: Line) -> tuple[float, float]:
-    return line.size, -line.base
 
 
 def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[list[Line]]:
@@ -204,13 +198,13 @@ def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int]) -
     return removed
 
 
-def _shares(edges: Edges, pages: Pages, removed: set[int], groups: Iterable[_Group]) -> dict[int, float]:
-    """The share of letters and digits that each page loses, by its number; page numbers do not count."""
-    removed = removed - {id(line) for group in groups if group.alone for line in group.lines}
-    lost = Counter[int]()
-    for line in {id(line): line for _, lines in edges for line in lines if id(line) in removed}.values():
-        lost[line.page] += line.weight
-    return {page[0].page: lost[page[0].page] / max(sum(line.weight for line in page), 1) for page in pages if page}
+def _shares(pages: Pages, removed: set[int]) -> dict[int, float]:
+    """The share of letters and digits that each page loses, by its number."""
+    shares = {}
+    for page in filter(None, pages):
+        lost = sum(line.weight for line in page if id(line) in removed)
+        shares[page[0].page] = lost / max(sum(line.weight for line in page), 1)
+    return shares
 
 
 def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
