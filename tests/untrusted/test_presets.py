@@ -8,16 +8,15 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.models import hub, pypi_source, sources, store, template_sandbox
+from specextend_cli.models import pypi_source, sources, store, template_sandbox
 from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.presets import load_preset
-from specextend_cli.models.source_kinds import HubSource, WheelSource
+from specextend_cli.models.source_kinds import WheelSource
 
 CONTENT = b"not really a GGUF"
 FIELDS: dict[str, Any] = {
@@ -175,26 +174,6 @@ def test_where_models_are_kept_and_removed_is_below_the_cache() -> None:
     source = WheelSource(**FIELDS)
     for directory in (sources.settings_directory(source), pypi_source.download_directory(source)):
         assert directory.resolve().is_relative_to(store.cache_root().resolve())
-
-
-def test_names_of_files_in_a_repository_are_no_patterns(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    """A file called `*.json` in a repository names itself, not every file that ends so."""
-    import huggingface_hub
-
-    named = ["config.json", "*.json", "model[1].safetensors", "nested/config.json", "model.safetensors"]
-    found = SimpleNamespace(siblings=[SimpleNamespace(rfilename=name, size=1) for name in named])
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *args, **options: found)
-    asked: list[str] = []
-
-    def download(repo: str, file: str, *, revision: str | None) -> str:
-        asked.append(file)
-        return str(home / file)
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    with pytest.raises(ModelError, match="not a model"):
-        hub.obtain(HubSource(kind="hub", repo="owner/x"), name="mine")
-    assert "nested/config.json" not in asked
-    assert "config.json" in asked
 
 
 @pytest.mark.parametrize("options", [{"messages": "x"}, {"self": 1}, {"bos_token": "x"}, {"add_generation_prompt": 0}])
