@@ -16,8 +16,9 @@ from torch import Tensor
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.step import Step
-from specextend_cli.models.head_config import default_layers
+from specextend_cli.models.head_config import PublishedHead, default_layers
 from specextend_cli.models.heads import load_head
+from specextend_cli.models.shape import count_weights
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.draft_files import save_head
@@ -76,6 +77,15 @@ def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
     variants = ("norm_before_residual", "norm_before_fc", "fc_norm", "feeds_normed", "qk_norm", "sliding_window")
     assert all(getattr(loaded.config, variant) == getattr(written.config, variant) for variant in variants)
     assert torch.equal(loaded.vocabulary, written.vocabulary)
+    cached = sum(2 * layer.self_attn.k_proj.out_features for layer in loaded.layers)
+    assert PublishedHead.read(tmp_path).cached == loaded.config.cached == cached
+    theirs = set(map(id, lm.model.parameters()))  # an EAGLE-1 head has no output layer of its own
+    own = sum(weight.numel() for weight in loaded.parameters() if id(weight) not in theirs)
+    counted = count_weights(tmp_path)
+    assert counted >= own
+    if not (tmp_path / "pytorch_model.bin").exists():  # of which nothing but the size of the file is known
+        tables = 2 * loaded.config.draft_vocab + lm.vocabulary
+        assert counted - own <= tables + loaded.config.hidden  # of tokens; the target's norm
     follows(loaded, plain)
 
 
