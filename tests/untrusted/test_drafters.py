@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -100,6 +100,8 @@ def test_hostile_drafts_change_no_sampled_text(target: Target, examples: int) ->
 
 @settings(max_examples=100, deadline=None)
 @given(trees(), st.integers(1, 15))
+@example(DraftTree([7, 1], [0, 1], [1.0, 0.5]), 9)
+@example(DraftTree([7, 1], [0, 0], [1.0, 1.5]), 9)
 def test_a_repaired_tree_is_valid_and_so_are_its_best_nodes(tree: DraftTree, n: int) -> None:
     repaired = tree.repaired(7, VOCABULARY)
     assert repaired.repaired(7, VOCABULARY) is repaired
