@@ -149,17 +149,13 @@ def test_a_file_that_names_no_pre_tokenizer_says_so(tiny_gguf: Path, tmp_path: P
         ({"llama__rope__scaling__type": "dynamic", "llama__rope__scaling__factor": 2.0}, "positions by 'dynamic'"),
         ({"llama__attention__key_length": 32}, "rotates 16 of 32 numbers"),
         ({"llama__attention__layer_norm_rms_epsilon": float("nan")}, "layer_norm_rms_epsilon nan"),
+        ({"llama__context_length": 64}, "at most 64 tokens"),
         ({"split__tensors__count": 99}, "tensors instead of 99"),
         ({"tokenizer__ggml__tokens": ["a"] * 1000}, "1000 tokens and an embedding of 448"),
     ],
 )
 def test_what_a_file_may_not_say(changed: dict[str, Any], why: str, tiny_gguf: Path, tmp_path: Path) -> None:
     assert why in refused(rewritten(tiny_gguf, tmp_path / "odd.gguf", **changed))
-
-
-def test_a_model_without_room_for_a_prompt(tiny_gguf: Path, tmp_path: Path) -> None:
-    file = rewritten(tiny_gguf, tmp_path / "short.gguf", llama__context_length=64)
-    assert "at most 64 tokens" in refused(file)
 
 
 def header(*fields: bytes, tensors: int = 0, count: int | None = None, version: int = 3) -> bytes:

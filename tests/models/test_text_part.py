@@ -24,7 +24,7 @@ from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_model
-from specextend_cli.models.model_config import WRAPPERS, text_name
+from specextend_cli.models.model_config import WRAPPERS
 from specextend_cli.runtime.loading import end_tokens
 from tests.engine.tiny_models import generate, prompt
 from tests.helpers import wrappers
@@ -167,22 +167,3 @@ def test_whole_numbers_are_no_weights_of_a_text_part(model: Path) -> None:
     save_file({**tensors, text: tensors[text].to(torch.int8)}, model / "model.safetensors", {"format": "pt"})
     with pytest.raises(ModelError, match="is not what"):
         load_model(model)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("language_model.model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.up_proj.weight"),
-        ("model.language_model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.up_proj.weight"),
-        ("model.embed_tokens.weight", "model.embed_tokens.weight"),
-        ("language_model.lm_head.weight", "lm_head.weight"),
-        ("lm_head.weight", "lm_head.weight"),
-        ("vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight", None),
-        ("model.visual.blocks.0.attn.qkv.weight", None),
-        ("visual.blocks.0.attn.qkv.weight", None),
-        ("model.multi_modal_projector.linear_1.weight", None),
-        ("audio_tower.layers.0.fc1.weight", None),
-    ],
-)
-def test_names_of_tensors(name: str, expected: str | None) -> None:
-    assert text_name(name) == expected
