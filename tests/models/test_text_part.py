@@ -159,11 +159,18 @@ def test_text_parts_that_contradict_the_tensors(settings: dict[str, Any], why: s
     assert why in caught.value.why
 
 
-def test_whole_numbers_are_no_weights_of_a_text_part(model: Path) -> None:
-    tensors = load_file(model / "model.safetensors")
-    tower, text = "multi_modal_projector.linear_1.weight", "language_model.model.layers.0.mlp.up_proj.weight"
-    save_file({**tensors, tower: tensors[tower].to(torch.int8)}, model / "model.safetensors", {"format": "pt"})
-    assert load_model(model)
-    save_file({**tensors, text: tensors[text].to(torch.int8)}, model / "model.safetensors", {"format": "pt"})
+@pytest.mark.parametrize(
+    ("published", "tower", "text"),
+    [
+        (True, "multi_modal_projector.linear_1.weight", "language_model.model.layers.0.mlp.up_proj.weight"),
+        (False, "model.multi_modal_projector.linear_1.weight", "lm_head.weight"),
+    ],
+)
+def test_whole_numbers_are_no_weights_of_a_text_part(published: bool, tower: str, text: str, tmp_path: Path) -> None:
+    file = save(whole("mistral3"), tmp_path, published=published) / "model.safetensors"
+    tensors = load_file(file)
+    save_file({**tensors, tower: tensors[tower].to(torch.int8)}, file, {"format": "pt"})
+    assert load_model(tmp_path)
+    save_file({**tensors, text: tensors[text].to(torch.int8)}, file, {"format": "pt"})
     with pytest.raises(ModelError, match="is not what"):
-        load_model(model)
+        load_model(tmp_path)
