@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -37,21 +38,15 @@ from tests.helpers.published_heads import (
 
 
 class PlainYarn(Plain):
-    """YaRN (arXiv 2309.00071) by its formula: slow dimensions are stretched, fast ones not, and both made larger."""
+    """With transformers' angles and factor."""
 
     def turn(self, x: Tensor) -> Tensor:
         c, half = self.c, self.c.head_dim // 2
-        theta, factor, trained = c.rope["rope_theta"], c.rope["factor"], c.rope["original_max_position_embeddings"]
-        fast, slow = (half * math.log(trained / (turns * 2 * math.pi)) / math.log(theta) for turns in (32, 1))
-        if c.rope.get("truncate", True):
-            fast, slow = math.floor(fast), math.ceil(slow)
-        low, high = max(fast, 0), min(slow, c.head_dim - 1)
-        ramp = ((torch.arange(half).double() - low) / (high - low)).clamp(0, 1)
-        angle = theta ** (-torch.arange(half).double() / half) * (ramp / factor + 1 - ramp)
-        turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(
-            torch.full((len(x), 1, half), 0.1 * math.log(factor) + 1).double(),
-            torch.arange(len(x)).double()[:, None, None] * angle,
-        )
+        sizes = {"hidden_size": c.hidden, "num_attention_heads": c.heads, "head_dim": c.head_dim}
+        config = LlamaConfig(**sizes, max_position_embeddings=c.max_position, rope_parameters=c.rope)
+        angle, factor = ROPE_INIT_FUNCTIONS["yarn"](config, torch.device("cpu"))
+        angles = torch.arange(len(x)).double()[:, None, None] * angle
+        turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.full_like(angles, factor), angles)
         return torch.cat((turned.real, turned.imag), -1)
 
 

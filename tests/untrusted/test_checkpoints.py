@@ -26,6 +26,8 @@ from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import TextEncoder, load_tokenizer
 from tests.engine.tiny_models import COMMON, make, tiny
 
+from .test_heads import Evil
+
 DEEP = ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000, '{"a":' * 300 + "1" + "}" * 300]
 
 
@@ -114,21 +116,22 @@ def long_header(length: int) -> Callable[[Path], None]:
     return write
 
 
-DAMAGE: list[Callable[[Path], object]] = [
-    *(partial(os.truncate, length=length) for length in (0, 4, 100)),
-    lambda file: os.truncate(file, file.stat().st_size - 10),
-    lambda file: os.truncate(file, file.stat().st_size + 1),
-    *map(long_header, (1 << 40, (1 << 64) - 1, 200_000_000)),
-    *(partial(Path.write_bytes, data=struct.pack("<Q", len(text)) + text.encode()) for text in DEEP),
-    Path.unlink,
+DAMAGE: list[tuple[Callable[[Path], object], str]] = [
+    *((partial(os.truncate, length=length), "model.safetensors is no safetensors file") for length in (0, 4, 100)),
+    (lambda file: os.truncate(file, file.stat().st_size - 10), "bytes instead of"),
+    (lambda file: os.truncate(file, file.stat().st_size + 1), "bytes instead of"),
+    *((long_header(length), "cut off, or too long") for length in (1 << 40, (1 << 64) - 1, 200_000_000)),
+    *((partial(Path.write_bytes, data=struct.pack("<Q", len(text)) + text.encode()), "nested") for text in DEEP),
+    (Path.unlink, "a file of weights is missing"),
 ]
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=range(len(DAMAGE)))
-def test_damaged_weights_are_refused_at_once(damage: Callable[[Path], object], model: Path) -> None:
+@pytest.mark.parametrize(("damage", "why"), DAMAGE, ids=range(len(DAMAGE)))
+def test_damaged_weights_are_refused_at_once(damage: Callable[[Path], object], why: str, model: Path) -> None:
     damage(model / "model.safetensors")
     with pytest.raises(ModelError, match="are damaged") as caught:
         load_model(model, name="mine")
+    assert why in caught.value.why
     assert caught.value.fix == "specextend models rm mine && specextend models pull mine"
 
 
@@ -138,7 +141,7 @@ def test_pickles_are_read_for_tensors_only(model: Path) -> None:
     torch.save(weights, model / "pytorch_model.bin")
     loaded = load_model(model, dtype="float32")
     assert torch.equal(loaded.state_dict()["model.norm.weight"], weights["model.norm.weight"])
-    torch.save({"evil": Path("x")}, model / "pytorch_model.bin")
+    torch.save({"model.norm.weight": Evil()}, model / "pytorch_model.bin")
     refused(model)
 
 
