@@ -9,7 +9,6 @@ import torch
 import transformers
 
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.models.choice import Machine
 from specextend_cli.models.head_config import PublishedHead
 from specextend_cli.models.memory import draft_sizes, estimate, prefill_bytes, target_shape
 from specextend_cli.models.preset import Draft, Preset, Target
@@ -80,15 +79,17 @@ def test_layers_of_several_kinds_are_counted_by_presets_alone(name: str, tmp_pat
 
 @pytest.mark.parametrize("setting", [{"num_hidden_layers": None}, {"vocab_size": -1}, {"hidden_size": "x"}])
 def test_a_target_without_sizes_is_of_unknown_memory(setting: dict[str, Any], tmp_path: Path) -> None:
-    """As transformers runs some, unless the preset states them."""
+    """As transformers runs some, unless the preset states them; what is on disk is believed before it."""
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(bytes(9))
-    target = Target(source=LocalSource(kind="local", path=tmp_path))
+    stated = load_preset("smollm2-135m").target.shape
     for changes in ({}, setting):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **SIZES, **changes}))
-        assert (target_shape(target) is None) == bool(changes)
-    stated = load_preset("smollm2-135m").target.shape
-    assert target_shape(target.model_copy(update={"shape": stated})) == stated
+        found = Shape.of(tmp_path)
+        assert (found is None) == bool(changes)
+        for told in (None, stated):
+            target = Target(source=LocalSource(kind="local", path=tmp_path), shape=told)
+            assert target_shape(target) == (found or told)
 
 
 def test_a_prediction_layer_and_states_are_counted() -> None:
@@ -155,21 +156,6 @@ def test_a_self_draft_needs_only_a_working_set() -> None:
     retrieval = own.retrieval
     working = retrieval.sinks + retrieval.recent + retrieval.top_k * retrieval.chunk
     assert estimate(own) - estimate(plain) == 2 * working * own.target.shape.cached
-
-
-def test_a_machine_leaves_headroom() -> None:
-    need = estimate(load_preset("smollm2-135m"))
-    assert Machine("cpu", int(need / 0.92) + 1).holds(need)
-    assert not Machine("cpu", need).holds(need)
-
-
-def test_a_model_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
-    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(tmp_path)
-    (tmp_path / "tokenizer.json").write_text("{}")
-    preset = load_preset("smollm2-135m")
-    source = LocalSource(kind="local", path=tmp_path)
-    local = preset.model_copy(update={"target": preset.target.model_copy(update={"source": source})})
-    assert target_shape(local.target) == Shape.of(tmp_path) != preset.target.shape
 
 
 def test_a_gpu_reads_in_larger_steps_where_it_has_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
