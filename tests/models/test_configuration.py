@@ -16,6 +16,7 @@ from specextend_cli.models.configuration import Configuration, configuration_fil
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    configuration_file().parent.mkdir(parents=True)
     return configuration_file()
 
 
@@ -33,7 +34,6 @@ def test_keys_are_set_and_removed_and_other_lines_stay(file: Path) -> None:
 
 @pytest.mark.parametrize("line", ['"model" = "old"', "'model' = 'old'", "  model= 'old'"])
 def test_however_a_key_is_written(file: Path, line: str) -> None:
-    file.parent.mkdir(parents=True)
     file.write_text(f"\ufeff{line}\n", encoding="utf-8")
     assert read_configuration().model == "old"
     configure("model", "new")
@@ -41,7 +41,6 @@ def test_however_a_key_is_written(file: Path, line: str) -> None:
 
 
 def test_what_takes_several_lines_is_left_to_the_user(file: Path) -> None:
-    file.parent.mkdir(parents=True)
     text = 'model = """\nold"""\n'
     file.write_text(text)
     with pytest.raises(UsageError, match="cannot be changed by a command"):
@@ -50,7 +49,6 @@ def test_what_takes_several_lines_is_left_to_the_user(file: Path) -> None:
 
 
 def test_a_link_stays_one(file: Path, tmp_path: Path) -> None:
-    file.parent.mkdir(parents=True)
     (tmp_path / "dotfiles").write_text("")
     file.symlink_to(tmp_path / "dotfiles")
     configure("model", "new")
@@ -60,7 +58,6 @@ def test_a_link_stays_one(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["auto", ""])
 def test_auto_is_no_model(file: Path, name: str) -> None:
-    file.parent.mkdir(parents=True)
     file.write_text(f'model = "{name}"\n')
     assert read_configuration().model is None
 

@@ -52,7 +52,6 @@ def test_what_torch_keeps_of_closed_models_is_free(second: pytest.MonkeyPatch) -
     """A second model of the same size fits after the first, which its graphs still hold."""
     preset = load_preset("qwen3-8b-eagle3")
     need = estimate(preset)
-    assert need is not None
     total = int((need + GRAPHS) / HEADROOM) + 1
 
     class Model:
@@ -80,7 +79,6 @@ def test_graphs_need_no_memory_where_there_are_none(second: pytest.MonkeyPatch) 
     """Where the user does without."""
     preset = load_preset("qwen3-8b-eagle3")
     need = estimate(preset)
-    assert need is not None
 
     second.setattr(loading, "free_memory", lambda device: int(need / HEADROOM) + 1)
     second.delenv("SPECEXTEND_GRAPHS", raising=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -16,9 +17,14 @@ from tests.helpers import gguf_files
 from tests.helpers.gguf_writer import add_tokenizer, finish
 
 
+def written(tmp_path: Path, smollm: Tokenizer, name: str, **options: Any) -> Path:
+    """A file of that family."""
+    file = tmp_path / f"{name}{len(options)}.gguf"
+    return gguf_files.write(file, name, gguf_files.make(name, smollm.get_vocab_size()), smollm, **options)
+
+
 def test_sliding_windows_of_gemma_3_as_the_file_says(tmp_path: Path, smollm: Tokenizer) -> None:
-    original = gguf_files.make("gemma3", smollm.get_vocab_size())
-    model = Gguf.read(gguf_files.write(tmp_path / "tiny.gguf", "gemma3", original, smollm))
+    model = Gguf.read(written(tmp_path, smollm, "gemma3"))
     key = "gemma3.attention.sliding_window_pattern"
 
     def full(pattern: object) -> list[int]:
@@ -36,9 +42,7 @@ def test_sliding_windows_of_gemma_3_as_the_file_says(tmp_path: Path, smollm: Tok
 
 def test_gemma_3_as_in_ollama_s_store(tmp_path: Path, smollm: Tokenizer) -> None:
     """With the tower in the same file, other names of RoPE's bases, and without the scale of positions."""
-    original = gguf_files.make("gemma3", smollm.get_vocab_size())
-    file = gguf_files.write(tmp_path / "tiny.gguf", "gemma3", original, smollm)
-    model = Gguf.read(file)
+    model = Gguf.read(written(tmp_path, smollm, "gemma3"))
     scaled = config_of(model)
     for key in ("rope.freq_base", "rope.scaling.type", "rope.scaling.factor"):
         del model.facts[f"gemma3.{key}"]
@@ -52,25 +56,20 @@ def test_gemma_3_as_in_ollama_s_store(tmp_path: Path, smollm: Tokenizer) -> None
 
 @pytest.mark.parametrize("tower", ["v.blk.0.attn_q.weight", "mm.mm_input_projection.weight", "a.conv1d.1.weight"])
 def test_towers_in_the_same_file_are_left_out(tower: str, tmp_path: Path, smollm: Tokenizer) -> None:
-    original = gguf_files.make("qwen2vl", smollm.get_vocab_size())
-    plain = gguf_files.write(tmp_path / "plain.gguf", "qwen2vl", original, smollm)
-    file = gguf_files.write(
-        tmp_path / "both.gguf", "qwen2vl", original, smollm, more={tower: np.ones((32, 64), np.float32)}
-    )
+    plain = written(tmp_path, smollm, "qwen2vl")
+    file = written(tmp_path, smollm, "qwen2vl", more={tower: np.ones((32, 64), np.float32)})
     assert read_gguf(file)[2] == read_gguf(plain)[2]
     assert tower in read_gguf(file)[0].tensors
 
 
 def test_names_that_ollama_has_for_the_same(tmp_path: Path, smollm: Tokenizer) -> None:
-    file = gguf_files.write(tmp_path / "a.gguf", "qwen2vl", gguf_files.make("qwen2vl", 448), smollm)
-    model = Gguf.read(file)
+    model = Gguf.read(written(tmp_path, smollm, "qwen2vl"))
     config = config_of(model)
     facts = {key.replace("qwen2vl.", "qwen25vl."): value for key, value in model.facts.items()}
     model.facts.clear()
     model.facts.update(facts, **{"general.architecture": "qwen25vl", "qwen25vl.vision.block_count": 32})
     assert config_of(model) == config
-    file = gguf_files.write(tmp_path / "b.gguf", "ministral3", gguf_files.make("ministral3", 448), smollm)
-    model = Gguf.read(file)
+    model = Gguf.read(written(tmp_path, smollm, "ministral3"))
     config = config_of(model)
     for theirs, ours in {
         "rope.scaling_beta": "attention.temperature_scale",
@@ -82,8 +81,7 @@ def test_names_that_ollama_has_for_the_same(tmp_path: Path, smollm: Tokenizer) -
 
 
 def test_queries_that_grow_from_nowhere(tmp_path: Path, smollm: Tokenizer) -> None:
-    file = gguf_files.write(tmp_path / "a.gguf", "ministral3", gguf_files.make("ministral3", 448), smollm)
-    model = Gguf.read(file)
+    model = Gguf.read(written(tmp_path, smollm, "ministral3"))
     model.facts["mistral3.rope.scaling.type"] = "none"
     with pytest.raises(ValueError, match="from where on"):
         config_of(model)
@@ -92,21 +90,15 @@ def test_queries_that_grow_from_nowhere(tmp_path: Path, smollm: Tokenizer) -> No
 
 
 def test_a_split_file_is_one_model(tmp_path: Path, smollm: Tokenizer) -> None:
-    original = gguf_files.make("qwen3", smollm.get_vocab_size())
-    whole = gguf_files.write(tmp_path / "whole.gguf", "qwen3", original, smollm)
-    first, second = (tmp_path / f"model-0000{n}-of-00002.gguf" for n in (1, 2))
-    model = Gguf.read(whole)
-    reader = gguf.GGUFReader(whole)
-    for file, some in ((first, reader.tensors[:5]), (second, reader.tensors[5:])):
-        writer = gguf.GGUFWriter(file, "qwen3")
-        writer.add_uint16("split.count", 2)
-        writer.add_int32("split.tensors.count", len(reader.tensors))
-        if file == first:
-            gguf_files._add_settings(writer, "qwen3", original.config)
-            add_tokenizer(writer, smollm)
-        for tensor in some:
-            writer.add_tensor(tensor.name, tensor.data)
-        finish(writer)
+    whole = written(tmp_path, smollm, "qwen3")
+    model, tensors = Gguf.read(whole), gguf.GGUFReader(whole).tensors
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "qwen3", split_max_tensors=5)
+    gguf_files._add_settings(writer, "qwen3", gguf_files.make("qwen3", 448).config)
+    add_tokenizer(writer, smollm)
+    for tensor in tensors:
+        writer.add_tensor(tensor.name, tensor.data)
+    finish(writer)
+    first = tmp_path / f"model-00001-of-{-(-len(tensors) // 5):05}.gguf"
     assert Gguf.read(first).tensors.keys() == model.tensors.keys()
     for name, tensor in model.tensors.items():
         assert np.array_equal(Gguf.read(first).tensors[name].blocks(), tensor.blocks())

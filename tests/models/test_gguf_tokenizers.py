@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import gguf
 import pytest
@@ -28,7 +29,7 @@ TEXTS = [
 NAMES = {"smollm": "smollm", "gpt2": "gpt-2", "llama3": "llama-bpe", "qwen2": "qwen2"}
 
 
-def facts_of(tokenizer: Tokenizer, file: Path, pre: str) -> dict[str, object]:
+def facts_of(tokenizer: Tokenizer, file: Path, pre: str) -> dict[str, Any]:
     """The metadata of a file with that byte-level vocabulary, one token added that is not special."""
     writer = gguf.GGUFWriter(file, "llama")
     gguf_writer.add_tokenizer(writer, tokenizer, pre)
@@ -79,8 +80,6 @@ def test_an_added_letter_is_text(tmp_path: Path) -> None:
     """As some of DeepSeek's are."""
     facts = facts_of(train("gpt2"), tmp_path / "t.gguf", "gpt-2")
     tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
-    assert isinstance(tokens, list)
-    assert isinstance(types, list)
     tokens += ["Ω", "<think>"]
     types += [4, 4]
     encoder = TextEncoder(tokenizer_of(facts).to_str())
@@ -93,8 +92,6 @@ def test_an_added_letter_is_text(tmp_path: Path) -> None:
 def test_added_tokens_and_a_padded_vocabulary(tmp_path: Path) -> None:
     facts = facts_of(train("qwen2"), tmp_path / "t.gguf", "qwen2")
     tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
-    assert isinstance(tokens, list)
-    assert isinstance(types, list)
     tokens += ["<think>", "[PAD1]", "[PAD2]"]
     types += [4, 5, 5]
     found = tokenizer_of(facts)
@@ -117,7 +114,7 @@ def test_tokens_that_end_an_answer() -> None:
     }
 
 
-def sentencepiece(prefix: bool) -> tuple[Tokenizer, dict[str, object]]:
+def sentencepiece(prefix: bool) -> tuple[Tokenizer, dict[str, Any]]:
     """A BPE as SentencePiece has it, and the fields of a file with it: pieces with falling scores."""
     trained = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     trained.normalizer = normalizers.Sequence(
@@ -155,7 +152,7 @@ def test_sentencepiece_vocabularies(architecture: str) -> None:
     original, facts = sentencepiece(prefix=architecture != "gemma3")
     facts["general.architecture"] = architecture
     if architecture == "gemma3":  # whose scores say nothing
-        facts["tokenizer.ggml.scores"] = [0.0] * len(facts["tokenizer.ggml.tokens"])  # type: ignore[arg-type]
+        facts["tokenizer.ggml.scores"] = [0.0] * len(facts["tokenizer.ggml.tokens"])
     found = tokenizer_of(facts)
     for text in ["It's 1931. \u212b 🙂", *CORPUS[:4], "a</s>b", "  two"]:
         assert found.encode(text).ids == original.encode(text).ids
@@ -172,7 +169,6 @@ def test_an_unknown_token_of_the_kind_control(named: bool) -> None:
     """As llama.cpp's converter writes Gemma 3 and Llama 2."""
     original, facts = sentencepiece(prefix=True)
     types = facts["tokenizer.ggml.token_type"]
-    assert isinstance(types, list)
     types[0] = 3
     if named:
         facts["tokenizer.ggml.unknown_token_id"] = 0
@@ -187,8 +183,6 @@ def test_a_gemma_3_as_the_converter_writes_it(tmp_path: Path, smollm: Tokenizer)
     """<unk> is a control token, and runs of spaces are tokens of the user's."""
     original, facts = sentencepiece(prefix=False)
     tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
-    assert isinstance(tokens, list)
-    assert isinstance(types, list)
     types[0] = 3
     facts |= {"tokenizer.ggml.tokens": [*tokens, "   "], "tokenizer.ggml.token_type": [*types, 4]}
     facts |= {"tokenizer.ggml.scores": [-1000.0] * (len(tokens) + 1), "tokenizer.ggml.unknown_token_id": 0}
@@ -209,8 +203,6 @@ def test_a_gemma_3_as_the_converter_writes_it(tmp_path: Path, smollm: Tokenizer)
 def test_unknown_characters_without_bytes_or_an_unknown_token() -> None:
     _, facts = sentencepiece(prefix=True)
     tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
-    assert isinstance(tokens, list)
-    assert isinstance(types, list)
     types[0], tokens[100] = 3, "<byte 0x60>"
     with pytest.raises(ValueError, match="neither an unknown token nor one for every byte"):
         tokenizer_of(facts)

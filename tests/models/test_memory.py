@@ -5,13 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import transformers
 
-from specextend_cli.models.choice import Machine
-from specextend_cli.models.memory import estimate, prefill_bytes, target_shape
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.models.head_config import PublishedHead
+from specextend_cli.models.memory import draft_sizes, estimate, prefill_bytes, target_shape
 from specextend_cli.models.preset import Draft, Preset, Target
 from specextend_cli.models.presets import load_preset
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.shape import Shape, count_weights
 from specextend_cli.models.source_kinds import LocalSource
+from specextend_cli.runtime import loading
+from specextend_cli.runtime.options import Engine
+from tests.helpers.published_heads import angelslim
+from tests.helpers.published_mtp import prediction_layer
 
 SIZES = {
     "vocab_size": 300,
@@ -25,12 +32,6 @@ SIZES = {
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
-
-
-def estimated(preset: Preset, **changes: Any) -> int:
-    need = estimate(preset, **changes)
-    assert need is not None
-    return need
 
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -49,7 +50,6 @@ UNLIKE: dict[str, dict[str, Any]] = {
 
 
 def built(name: str) -> Any:
-    transformers = pytest.importorskip("transformers")
     sizes: dict[str, Any] = SIZES | {**MODELS, **UNLIKE}[name]
     family = getattr(transformers, f"{name.partition('-')[0]}Config")
     config = family(**{key: size for key, size in sizes.items() if size is not None})
@@ -58,15 +58,17 @@ def built(name: str) -> Any:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_counts_are_those_of_a_real_model(name: str, tmp_path: Path) -> None:
-    from specextend_cli.engine.lm import LanguageModel
-
     model = built(name)
     model.save_pretrained(tmp_path)
     shape, lm = Shape.of(tmp_path), LanguageModel(model)
-    assert shape is not None
     assert shape.weights == sum(weight.numel() for weight in model.parameters())
     assert (shape.layers, shape.hidden, shape.vocab) == (lm.layers, SIZES["hidden_size"], SIZES["vocab_size"])
     assert shape.cached * 4 * 256 == lm.new_cache(256).nbytes
+    linear = sum(part.weight.numel() for part in model.model.layers.modules() if type(part) is torch.nn.Linear)
+    routers = sum(weight.numel() for key, weight in model.named_parameters() if key.endswith("mlp.gate.weight"))
+    assert shape.linear == linear + routers  # without experts
+    four_bits = shape.linear // 2 + shape.linear // 16
+    assert shape.weight_bytes(2, "nf4") == 2 * (shape.weights - shape.linear) + four_bits
 
 
 @pytest.mark.parametrize("name", UNLIKE)
@@ -75,32 +77,22 @@ def test_layers_of_several_kinds_are_counted_by_presets_alone(name: str, tmp_pat
     assert Shape.of(tmp_path) is None
 
 
-def test_four_bits_are_for_the_layers_matrices_and_not_for_experts(tmp_path: Path) -> None:
-    model = built("Qwen3Moe")
-    model.save_pretrained(tmp_path)
-    experts = sum(weight.numel() for name, weight in model.named_parameters() if ".experts." in name)
-    shape = Shape.of(tmp_path)
-    assert shape is not None
-    assert shape.weight_bytes(2, "nf4") > 2 * experts
-
-
 @pytest.mark.parametrize("setting", [{"num_hidden_layers": None}, {"vocab_size": -1}, {"hidden_size": "x"}])
 def test_a_target_without_sizes_is_of_unknown_memory(setting: dict[str, Any], tmp_path: Path) -> None:
-    """As transformers runs some, unless the preset states them."""
+    """As transformers runs some, unless the preset states them; what is on disk is believed before it."""
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(bytes(9))
-    target = Target(source=LocalSource(kind="local", path=tmp_path))
+    stated = load_preset("smollm2-135m").target.shape
     for changes in ({}, setting):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **SIZES, **changes}))
-        assert (target_shape(target) is None) == bool(changes)
-    stated = load_preset("smollm2-135m").target.shape
-    assert target_shape(target.model_copy(update={"shape": stated})) == stated
+        found = Shape.of(tmp_path)
+        assert (found is None) == bool(changes)
+        for told in (None, stated):
+            target = Target(source=LocalSource(kind="local", path=tmp_path), shape=told)
+            assert target_shape(target) == (found or told)
 
 
 def test_a_prediction_layer_and_states_are_counted() -> None:
-    pytest.importorskip("transformers")
-    from tests.helpers.published_mtp import prediction_layer
-
     net = built("Qwen3_5Text")
     layer, hidden = prediction_layer(net), SIZES["hidden_size"]
     attending = net.get_decoder().layers[-1]
@@ -108,17 +100,15 @@ def test_a_prediction_layer_and_states_are_counted() -> None:
     assert own == sum(weight.numel() for weight in layer.parameters())  # as the presets' are computed
     preset = load_preset("qwen3.5-9b-mtp")
     shape, sizes = preset.target.shape, preset.draft.shape
-    assert shape is not None
-    assert sizes is not None
     assert sizes.cached == 2 * 4 * 256  # one layer's keys and values
     assert shape.cached == 8 * sizes.cached  # of 8 of 32 layers
-    without = estimated(changed(preset, kind="mtp", of=(), shape=None))
+    without = estimate(changed(preset, kind="mtp", of=(), shape=None))
     working = preset.retrieval.size + preset.window.context
-    assert estimated(preset) - without == 2 * (sizes.weights + sizes.cached * working)
+    assert estimate(preset) - without == 2 * (sizes.weights + sizes.cached * working)
     assert shape.state == 24 * (32 * 128 * 128 + 8192 * 4)
     target = preset.target.model_copy(update={"shape": shape.model_copy(update={"state": 0})})
     stateless = preset.model_copy(update={"target": target})
-    assert estimated(preset) - estimated(stateless) == 4 * 4 * shape.state
+    assert estimate(preset) - estimate(stateless) == 4 * 4 * shape.state
 
 
 def test_shipped_shapes_have_the_published_sizes() -> None:
@@ -138,29 +128,22 @@ def test_shipped_shapes_have_the_published_sizes() -> None:
         "qwen3-8b": 8_190_735_360,
         "vicuna-7b-16k": 6_738_415_616,
     }
-    for name, parameters in published.items():
-        shape = load_preset(name).target.shape
-        assert shape is not None
-        assert shape.weights == parameters, name
+    assert {name: load_preset(name).target.shape.weights for name in published} == published
     pair = load_preset("qwen3-8b")
-    assert pair.target.shape is not None
-    assert pair.draft.shape is not None
     assert 2 * pair.target.shape.cached == 144 * 1024
     assert 2 * pair.draft.shape.cached == 112 * 1024
 
 
 def test_estimate_adds_up_and_grows_with_the_context() -> None:
     preset = load_preset("qwen3-8b")
-    short, long = estimated(preset, context=8192), estimated(preset, context=16384)
+    short, long = estimate(preset, context=8192), estimate(preset, context=16384)
     assert long - short == 8192 * (144 + 112) * 1024
     shape, sizes = preset.target.shape, preset.draft.shape
-    assert shape is not None
-    assert sizes is not None
     activations, logits = 1024 * 2 * 16 * shape.hidden, preset.tree.nodes * 8 * shape.vocab
     working = 8192 + preset.retrieval.size
     rest = activations + logits
     assert short == 2 * (shape.weights + shape.cached * 8192 + sizes.weights + sizes.cached * working) + rest
-    assert estimated(preset, context=8192, dtype="float32") == 2 * short - logits
+    assert estimate(preset, context=8192, dtype="float32") == 2 * short - logits
 
 
 def changed(preset: Preset, **draft: Any) -> Preset:
@@ -172,30 +155,10 @@ def test_a_self_draft_needs_only_a_working_set() -> None:
     own = changed(plain, kind="self")
     retrieval = own.retrieval
     working = retrieval.sinks + retrieval.recent + retrieval.top_k * retrieval.chunk
-    assert estimated(own) - estimated(plain) == 2 * working * own.target.shape.cached  # type: ignore[union-attr]
-
-
-def test_a_machine_leaves_headroom() -> None:
-    need = estimated(load_preset("smollm2-135m"))
-    assert Machine("cpu", int(need / 0.92) + 1).holds(need)
-    assert not Machine("cpu", need).holds(need)
-
-
-def test_a_model_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(tmp_path)
-    (tmp_path / "tokenizer.json").write_text("{}")
-    preset = load_preset("smollm2-135m")
-    source = LocalSource(kind="local", path=tmp_path)
-    local = preset.model_copy(update={"target": preset.target.model_copy(update={"source": source})})
-    assert target_shape(local.target) == Shape.of(tmp_path) != preset.target.shape
+    assert estimate(own) - estimate(plain) == 2 * working * own.target.shape.cached
 
 
 def test_a_gpu_reads_in_larger_steps_where_it_has_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
-    from specextend_cli.runtime import loading
-    from specextend_cli.runtime.options import Engine
-
     preset = load_preset("qwen3-8b-eagle3")
     largest = prefill_bytes(preset, 4096)
     assert largest == 4 * prefill_bytes(preset, 1024) > 10**9
@@ -203,3 +166,31 @@ def test_a_gpu_reads_in_larger_steps_where_it_has_the_room(monkeypatch: pytest.M
         monkeypatch.setattr(loading, "free_memory", lambda device, free=free: free)
         assert loading.prefill_step(preset, torch.device("cuda"), Engine()) == tokens
         assert loading.prefill_step(preset, torch.device("cpu"), Engine()) == 1024
+
+
+def test_a_published_head_has_the_size_of_its_preset() -> None:
+    """In half precision: yuhuili's pytorch_model.bin, SpecForge's and Red Hat's model.safetensors."""
+    published = {
+        "llama-3.1-8b-eagle3-paper": 850e6,
+        "llama-3.3-70b-4bit-eagle3": 2.81e9,
+        "qwen3-32b-eagle3": 3_121_274_856,
+    }
+    for name, size in published.items():
+        assert 2 * draft_sizes(load_preset(name)).weights == pytest.approx(size, rel=0.01)
+
+
+def test_memory_counts_the_head() -> None:
+    preset = load_preset("llama-3.1-8b-eagle3-paper")
+    sizes = preset.draft.shape
+    without = changed(preset, shape=None)
+    read = 8192 + preset.retrieval.size
+    for dtype, item in (("bfloat16", 2), ("float32", 4)):
+        short, unknown = (estimate(one, context=8192, dtype=dtype) for one in (preset, without))
+        assert short - unknown == item * (sizes.weights + 2 * 8 * 128 * read)
+
+
+def test_a_head_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
+    angelslim(tmp_path)
+    preset = load_preset("llama-3.1-8b-eagle3-paper")
+    sizes = draft_sizes(changed(preset, source=LocalSource(kind="local", path=tmp_path)))
+    assert (sizes.weights, sizes.cached) == (count_weights(tmp_path), PublishedHead.read(tmp_path).cached)

@@ -71,13 +71,10 @@ def test_every_shipped_preset_has_these_values() -> None:
 @pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.gpu_memory])
 def test_a_preset_fits_the_gpu_that_it_is_made_for(name: str) -> None:
     preset = PRESETS[name]
-    assert preset.gpu_memory is not None
     need = estimate(preset)
-    assert need is not None
     assert Machine("cuda", preset.gpu_memory * 10**9).holds(need)
     if "window" not in preset.model_fields_set and preset.window.context < 32768:
         larger = estimate(preset, context=preset.window.context + 2048)
-        assert larger is not None
         assert larger + GRAPHS > HEADROOM * preset.gpu_memory * 10**9
 
 
@@ -124,7 +121,6 @@ def test_ranks_follow_the_rule_of_the_manual() -> None:
 
     def key(name: str) -> tuple[bool, float]:
         preset = PRESETS[name]
-        assert preset.target.shape is not None
         faithful = (preset.evidence is not None and preset.evidence.hallucinated < 0.06) or name.startswith("qwen3-")
         small = preset.target.quantization != "none" or preset.target.source.kind == "hub-file"
         return not faithful, -preset.target.shape.weights / (2 if small else 1)

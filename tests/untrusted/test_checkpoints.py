@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,14 @@ from torch import Tensor
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models import model_config
-from specextend_cli.models.checkpoint import read_header, weight_files
+from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.load import load_model
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import TextEncoder, load_tokenizer
-from tests.engine.tiny_models import COMMON, make, tiny
+from tests.engine.tiny_models import COMMON, tiny
+from tests.helpers import wrappers
+
+from .test_heads import Evil
 
 DEEP = ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000, '{"a":' * 300 + "1" + "}" * 300]
 
@@ -44,7 +49,7 @@ def change(directory: Path, **settings: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
 
 
-def change_tensors(directory: Path, edit: Callable[[dict[str, Tensor]], None]) -> None:
+def change_tensors(directory: Path, edit: Callable[[dict[str, Tensor]], object]) -> None:
     file = directory / "model.safetensors"
     tensors = {name: tensor.clone() for name, tensor in load_file(file).items()}
     edit(tensors)
@@ -58,30 +63,17 @@ def refused(directory: Path, because: str = "") -> ModelError:
     return caught.value
 
 
-def wrappers() -> dict[str, transformers.PreTrainedConfig]:
-    text = {**COMMON, "head_dim": 16}
-    vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
-    return {
-        "gemma3": transformers.Gemma3Config(text_config=text, vision_config=vision),
-        "llava": transformers.LlavaConfig(text_config=COMMON | {"model_type": "qwen3"}, vision_config=vision),
-        "qwen2-vl": transformers.Qwen2VLConfig(),
-        "clip": transformers.CLIPConfig(),
-    }
-
-
-@pytest.mark.parametrize("kind", wrappers())
-def test_wrappers_of_another_text_model(kind: str, model: Path) -> None:
-    """`Gemma3Config` has no vocabulary, no layers and no heads of its own; CLIP generates no text."""
-    (model / "config.json").write_text(wrappers()[kind].to_json_string())
-    error = refused(model, "images or sound" if kind == "clip" else "")
-    if kind == "clip":
-        assert "models list" in str(error.fix)
-        assert Shape.of(model) is None
+def test_a_wrapper_of_another_model(model: Path) -> None:
+    """CLIP generates no text."""
+    (model / "config.json").write_text(transformers.CLIPConfig().to_json_string())
+    error = refused(model, "it also reads images or sound, and it is not known of 'clip'")
+    assert "models list" in error.fix
+    assert Shape.of(model) is None
 
 
 def test_a_wrapper_that_is_loaded_already() -> None:
     with pytest.raises(ModelError) as caught:
-        LanguageModel(make(wrappers()["gemma3"]))
+        LanguageModel(wrappers.make("gemma3"))
     assert "images or sound" in caught.value.why
 
 
@@ -92,30 +84,79 @@ def test_damaged_configurations_are_refused(text: str, model: Path) -> None:
     assert Shape.of(model) is None
 
 
-@pytest.mark.parametrize("text", DEEP)
-def test_nesting_without_end_in_every_other_file(text: str, model: Path) -> None:
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (model / name).write_text(text)
+TOKENIZERS = [*DEEP, "[]", "{}", '{"model": 3}', '{"model": {"vocab": []}, "added_tokens": 3}', "\x00", None]
+
+
+@pytest.mark.parametrize("text", TOKENIZERS)
+def test_damaged_tokenizers_are_refused(text: str | None, model: Path) -> None:
+    if text is not None:  # else there is none
+        (model / "tokenizer.json").write_text(text)
     for read in (TextEncoder.of, load_tokenizer):
-        with pytest.raises(ModelError, match="tokenizer"):
+        with pytest.raises(ModelError, match="cannot read the tokenizer"):
             read(model)
-    index = model / "model.safetensors.index.json"
-    index.write_text(text)
-    assert weight_files(model) == []
-    index.unlink()
-    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text.encode())
-    with pytest.raises(ModelError, match="damaged"):
-        read_header(model / "model.safetensors")
 
 
-@pytest.mark.parametrize("length", [1 << 40, (1 << 64) - 1, 200_000_000])
-def test_a_header_is_not_read_for_ever(length: int, model: Path) -> None:
-    file = model / "model.safetensors"
-    file.write_bytes(struct.pack("<Q", length))
-    with file.open("r+b") as opened:
-        opened.truncate(300_000_000)  # sparse
-    with pytest.raises(ModelError, match="damaged"):
-        read_header(file)
+def long_header(length: int) -> Callable[[Path], None]:
+    def write(file: Path) -> None:
+        file.write_bytes(struct.pack("<Q", length))
+        os.truncate(file, 300_000_000)  # sparse
+
+    return write
+
+
+DAMAGE: list[tuple[Callable[[Path], object], str]] = [
+    *((partial(os.truncate, length=length), "model.safetensors is no safetensors file") for length in (0, 4, 100)),
+    (lambda file: os.truncate(file, file.stat().st_size - 10), "bytes instead of"),
+    (lambda file: os.truncate(file, file.stat().st_size + 1), "bytes instead of"),
+    *((long_header(length), "cut off, or too long") for length in (1 << 40, (1 << 64) - 1, 200_000_000)),
+    *((partial(Path.write_bytes, data=struct.pack("<Q", len(text)) + text.encode()), "nested") for text in DEEP),
+    (Path.unlink, "a file of weights is missing"),
+]
+
+
+@pytest.mark.parametrize(("damage", "why"), DAMAGE, ids=range(len(DAMAGE)))
+def test_damaged_weights_are_refused_at_once(damage: Callable[[Path], object], why: str, model: Path) -> None:
+    damage(model / "model.safetensors")
+    with pytest.raises(ModelError, match="are damaged") as caught:
+        load_model(model, name="mine")
+    assert why in caught.value.why
+    assert caught.value.fix == "specextend models rm mine && specextend models pull mine"
+
+
+def test_pickles_are_read_for_tensors_only(model: Path) -> None:
+    weights = load_file(model / "model.safetensors")
+    (model / "model.safetensors").unlink()
+    torch.save(weights, model / "pytorch_model.bin")
+    loaded = load_model(model, dtype="float32")
+    assert torch.equal(loaded.state_dict()["model.norm.weight"], weights["model.norm.weight"])
+    torch.save({"model.norm.weight": Evil()}, model / "pytorch_model.bin")
+    refused(model)
+
+
+def index(directory: Path, text: str) -> Path:
+    """A directory with that index, and files for it; the one that another index may name is `y.safetensors`."""
+    (directory / "sub").mkdir(parents=True)
+    for file in ("../x.safetensors", "sub/x.safetensors", "x.txt", "x.bin", "y.safetensors"):
+        (directory / file).touch()
+    (directory / "model.safetensors.index.json").write_text(text)
+    return directory
+
+
+NAMES = ["../x.safetensors", "sub/x.safetensors", "x.txt", "x.bin", "", "..", 3, None, ["x"], "absent.safetensors"]
+MAPS = [*({"a": name, "b": "y.safetensors"} for name in NAMES), [], "x", {}]
+INDEXES = [None, 3, "x", [], {}, *({"weight_map": map_} for map_ in MAPS)]
+
+
+@pytest.mark.parametrize("text", [*DEEP, *map(json.dumps, INDEXES), "{"])
+def test_a_broken_index_or_one_that_leads_elsewhere_has_no_files(tmp_path: Path, text: str) -> None:
+    assert weight_files(index(tmp_path / "model", text)) == []
+
+
+def test_an_index_names_files_beside_it(tmp_path: Path) -> None:
+    whole = {"weight_map": {"a": str(tmp_path / "x.safetensors")}}
+    assert weight_files(index(tmp_path / "whole", json.dumps(whole))) == []
+    directory = index(tmp_path / "model", json.dumps({"weight_map": dict.fromkeys("ab", "y.safetensors")}))
+    assert weight_files(directory) == [directory / "y.safetensors"]
 
 
 @pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
@@ -144,6 +185,7 @@ def test_code_of_a_repository_is_never_run(model: Path, tmp_path: Path) -> None:
 
 
 IMPOSSIBLE: list[dict[str, Any]] = [
+    {"num_hidden_layers": 2},  # transformers leaves out what has no place, without a word
     *({"num_hidden_layers": value} for value in (10**9, -1, "3", [3], 4)),
     *({"vocab_size": value} for value in (10**12, -5, 98)),
     *({"num_attention_heads": value} for value in (0, -4, 3)),
@@ -171,13 +213,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", IMPOSSIBLE, ids=json.dumps)
 def test_sizes_that_no_model_has_are_refused(settings: dict[str, Any], model: Path) -> None:
     change(model, **settings)
-    refused(model)
-
-
-def test_a_model_cut_short(model: Path) -> None:
-    """transformers leaves out what has no place, without a word."""
-    change(model, num_hidden_layers=2)
-    refused(model, "model.layers.2.")
+    refused(model, "model.layers.2." if settings == {"num_hidden_layers": 2} else "")
 
 
 def test_a_model_of_another_kind(model: Path) -> None:
@@ -204,16 +240,13 @@ def test_whole_numbers_are_no_weights(dtype: torch.dtype, model: Path) -> None:
     refused(model, "nothing says their scale")
 
 
+def test_tensors_that_are_missing(model: Path) -> None:
+    change_tensors(model, lambda tensors: tensors.pop("model.norm.weight"))
+    refused(model, "model.norm.weight")
+
+
 def test_sizes_of_real_models_are_believed() -> None:
     """The largest there are."""
     model_config.check_sizes(
         {"num_hidden_layers": 126, "vocab_size": 262_208, "max_position_embeddings": 10_485_760, "hidden_size": 53_248}
     )
-
-
-@pytest.mark.parametrize("text", ["[]", "{}", '{"model": 3}', '{"model": {"vocab": []}, "added_tokens": 3}', "\x00"])
-def test_damaged_tokenizers_are_refused(text: str, model: Path) -> None:
-    (model / "tokenizer.json").write_text(text)
-    for read in (TextEncoder.of, load_tokenizer):
-        with pytest.raises(ModelError, match="tokenizer"):
-            read(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,14 +17,16 @@ from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.head_config import PublishedHead
+from specextend_cli.models.head_config import PublishedHead, default_layers
 from specextend_cli.models.heads import load_head
 from tests.engine.tiny_models import VOCABULARY, tiny
 from tests.helpers.published_heads import (
     angelslim,
     bare,
+    deepspec,
     safeailab_1,
     safeailab_3,
+    specbundle,
     specforge,
     specforge_31,
     speculators,
@@ -41,7 +44,8 @@ def lm() -> LanguageModel:
     return LanguageModel(tiny())
 
 
-OUTER = ("draft_vocab_size", "target_hidden_size", "eagle_aux_hidden_state_layer_ids", "target_layer_ids")
+IDS = "eagle_aux_hidden_state_layer_ids"
+OUTER = ("draft_vocab_size", "target_hidden_size", "speculators_model_type", IDS, "target_layer_ids")
 
 
 def change(directory: Path, **settings: Any) -> None:
@@ -54,11 +58,11 @@ def change(directory: Path, **settings: Any) -> None:
     file.write_text(json.dumps(config))
 
 
-def refused(directory: Path, lm: LanguageModel, *because: str) -> str:
-    with pytest.raises(ModelError) as caught:
+def refused(directory: Path, lm: LanguageModel, because: str) -> None:
+    with pytest.raises(ModelError, match="cannot be used") as caught:
         load_head(directory, lm)
-    assert all(word in caught.value.why for word in because), caught.value.why
-    return caught.value.why
+    assert because in caught.value.why
+    assert "EAGLE-3 layout" in caught.value.fix
 
 
 SIZES = {
@@ -113,13 +117,34 @@ REFUSED: list[tuple[Layout, Settings, str]] = [
     (angelslim, {"rope_scaling": "linear"}, ""),
     (angelslim, scaled(rope_type="default", sections=[1, 2, 3]), ""),
     (angelslim, {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": -5.0}}}, ""),
+    (angelslim, scaled(rope_type="longrope"), ""),
+    (angelslim, scaled(type="dynamic", factor=2.0), ""),  # it changes with the length
     *((angelslim, {"hidden_act": name}, "") for name in ("__import__", 3, ["silu"], "nothing")),
-    # Layers are named by numbers.
+    # Layers are named by numbers, and are those of the target.
+    (speculators, {IDS: [40, 41, 42]}, "the target has 3"),
+    (speculators, {IDS: [-3, -2, -1]}, ""),
+    (speculators, {IDS: [0, 1]}, "names 2 layers and fuses 3 states"),
+    (deepspec, {"target_layer_ids": [0, 1, 2, 3, 1]}, "the target has 3"),
+    (deepspec, {"target_layer_ids": [0, 1, 2]}, "names 3 layers and fuses 5 states"),
+    (deepspec, {"target_layer_ids": None}, "fuses 5 states of 3 layers and does not say which"),
     *(
         (speculators, {key: ids}, key)
-        for key in ("eagle_aux_hidden_state_layer_ids", "target_layer_ids")
+        for key in (IDS, "target_layer_ids")
         for ids in (["0", 1, 2], [0.5, 1, 2], [True, 1, 2], {"0": 1}, "012", 3, [[0], 1, 2])
     ),
+    # Other kinds of draft models.
+    (safeailab_1, {"architectures": ["LlamaForCausalLMEagle3"]}, "an EAGLE-3 head's reads 128"),
+    (deepspec, {"model_type": "gemma4_text"}, "of the kind 'gemma4_text'"),
+    (angelslim, {"logit_scale": 0.25}, "logit_scale"),
+    (angelslim, {"eagle_config": {"use_aux_hidden_state": False}}, "last state as it is"),
+    *((speculators, {"speculators_model_type": kind}, f"of the kind {kind}") for kind in ("peagle", "dflash")),
+    (bare, {"tie_word_embeddings": True}, "its output layer is its embedding"),
+    (angelslim, {"bias": True}, "fc.bias"),
+    # Whatever table they are in, sizes are whole numbers and flags true or false.
+    (angelslim, {"vocab_size": "97"}, "vocab_size"),
+    (angelslim, {"fc_norm": "true"}, "fc_norm"),
+    (specforge, {"eagle_config": {"norm_before_fc": "false"}}, "norm_before_fc"),
+    (speculators, {"qkv_bias": "no"}, "qkv_bias"),
 ]
 
 
@@ -147,6 +172,15 @@ ACCEPTED: list[tuple[Layout, Settings, str, object]] = [
     # A copy of its target's: more layers than a head can have, and a window that its layers never look at.
     (safeailab_3, {"num_hidden_layers": 32, "sliding_window": 4096, "model_type": "mistral"}, WINDOW, None),
     (angelslim, {"rms_norm_eps": None, "hidden_act": None}, WINDOW, None),
+    (speculators, {IDS: []}, "feature_layers", default_layers(3)),
+    (angelslim, {"eagle_config": {"norm_before_residual": True}}, "norm_before_residual", True),
+    (
+        angelslim,
+        {"eagle_config": {"norm_before_residual": True}, "norm_before_residual": False},
+        "norm_before_residual",
+        False,
+    ),
+    (angelslim, {"eagle_config": None, "transformer_layer_config": None}, WINDOW, None),
     (angelslim, SILENT, "rope", {"rope_type": "default", "rope_theta": 500.0}),
 ]
 
@@ -171,31 +205,22 @@ FLAGS += ["qkv_bias", "bias", "use_sliding_window", "use_aux_hidden_state"]
     ("key", "values"),
     [*((key, NO_NUMBERS) for key in (*SIZES, "max_position_embeddings")), *((flag, NO_FLAGS) for flag in FLAGS)],
 )
-def test_sizes_are_whole_numbers_and_flags_true_or_false(
-    key: str, values: list[Any], tmp_path: Path, lm: LanguageModel
-) -> None:
+def test_sizes_are_whole_numbers_and_flags_true_or_false(key: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(ValueError, match=key):
             PublishedHead(**{**LEAST, key: value})
-    angelslim(tmp_path)
-    change(tmp_path, **{key: values[0]})
-    refused(tmp_path, lm, key)
-    with pytest.raises(ModelError):
-        PublishedHead.read(tmp_path)
-
-
-@pytest.mark.parametrize("flag", FLAGS[:4])
-def test_flags_in_a_table_are_true_or_false(flag: str, tmp_path: Path, lm: LanguageModel) -> None:
-    specforge(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config.pop(flag, None)
-    config["eagle_config"][flag] = "false"
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    refused(tmp_path, lm, flag)
 
 
 def other(name: str, dtype: torch.dtype) -> Edit:
     return lambda tensors: tensors.update({name: tensors[name].to(dtype)})
+
+
+def adding(name: str, *shape: int) -> Edit:
+    return lambda tensors: tensors.update({name: torch.ones(shape)})
+
+
+def without(name: str) -> Edit:
+    return lambda tensors: tensors.pop(name)
 
 
 def twice(tensors: dict[str, Tensor]) -> None:
@@ -206,25 +231,31 @@ def twice(tensors: dict[str, Tensor]) -> None:
 
 
 DTYPES = [torch.int8, torch.uint8, torch.int32, torch.bool, torch.float8_e4m3fn]
-NAMES = ["fc.weight", "midlayer.mlp.up_proj.weight", "norm.weight", "lm_head.weight"]
-SHAPES = {
-    "fc.weight": (3,),
-    "midlayer.self_attn.q_proj.weight": (0, 64),
-    "midlayer.self_attn.k_proj.weight": (7, 64),
-    "midlayer.mlp.gate_proj.weight": (96, 1, 32),
-}
-EDITS: list[tuple[Edit, str]] = [
+UNKNOWN = "no such head has"
+EDITS: list[tuple[Layout, Edit, str]] = [
     # Quantized weights mean something only with their scales.
-    *((other(name, dtype), str(dtype).removeprefix("torch.")) for name in NAMES for dtype in DTYPES),
-    *((other("d2t", dtype), "d2t") for dtype in (torch.float32, torch.bool, torch.bfloat16)),
-    (twice, "d2t"),
-    *((partial(dict.update, **{name: torch.ones(shape)}), "") for name, shape in SHAPES.items()),
+    *((angelslim, other("fc.weight", dtype), str(dtype).removeprefix("torch.")) for dtype in DTYPES),
+    (angelslim, other("norm.weight", torch.int8), "int8"),
+    *((angelslim, other("d2t", dtype), "d2t") for dtype in (torch.float32, torch.bool, torch.bfloat16)),
+    (angelslim, twice, "d2t names a token twice"),
+    (angelslim, adding("fc.weight", 3), ""),
+    (angelslim, adding("midlayer.self_attn.q_proj.weight", 0, 64), ""),
+    (angelslim, adding("midlayer.self_attn.k_proj.weight", 7, 64), ""),
+    (angelslim, adding("midlayer.mlp.gate_proj.weight", 96, 1, 32), ""),
+    (speculators, adding("mask_hidden", 1, 1, 192), UNKNOWN),  # states of tokens that are not there yet
+    (specbundle, adding("aux_norm_low.weight", 64), UNKNOWN),  # SGLang's norms before fc
+    (specbundle, adding("midlayer.self_attn.qk_norm.weight", 97), UNKNOWN),
+    (specbundle, adding("layers.900.mlp.up_proj.weight", 1), "layers are numbered"),
+    (specbundle, without("fc.weight"), "it has no 'fc.weight'"),
+    (specbundle, without("norm.weight"), "norm.weight first"),
 ]
 
 
-@pytest.mark.parametrize(("edit", "word"), EDITS, ids=range(len(EDITS)))
-def test_tensors_that_are_something_else(edit: Edit, word: str, tmp_path: Path, lm: LanguageModel) -> None:
-    angelslim(tmp_path)
+@pytest.mark.parametrize(("layout", "edit", "word"), EDITS, ids=range(len(EDITS)))
+def test_tensors_that_are_something_else(
+    layout: Layout, edit: Edit, word: str, tmp_path: Path, lm: LanguageModel
+) -> None:
+    layout(tmp_path)
     file = tmp_path / "model.safetensors"
     tensors = load_file(file)
     edit(tensors)
@@ -232,12 +263,29 @@ def test_tensors_that_are_something_else(edit: Edit, word: str, tmp_path: Path, 
     refused(tmp_path, lm, word)
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 100_000, '{"a":' * 500 + "1" + "}" * 500, "null", "3", '"x"', "\x00", '{"eagle_config": 3}', "{}"]
-)
-def test_damaged_configurations_are_refused(text: str, tmp_path: Path, lm: LanguageModel) -> None:
-    safeailab_1(tmp_path)
-    (tmp_path / "config.json").write_text(text)
-    refused(tmp_path, lm)
-    with pytest.raises(ModelError):
-        PublishedHead.read(tmp_path)
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (exec, ("raise SystemExit('code ran')",))
+
+
+TEXTS = ["[" * 100_000, '{"a":' * 500 + "1" + "}" * 500, "null", "3", '"x"', "\x00", "[1]", '{"eagle_config": 3}', "{}"]
+DAMAGED: list[tuple[Layout, str, Callable[[Path], object]]] = [
+    (safeailab_3, "pytorch_model.bin", lambda file: file.write_bytes(pickle.dumps({"fc.weight": Evil()}, protocol=2))),
+    (safeailab_3, "pytorch_model.bin", lambda file: torch.save([1, 2], file)),
+    (safeailab_3, "pytorch_model.bin", lambda file: torch.save({"fc.weight": 3}, file)),
+    (angelslim, "model.safetensors", lambda file: file.write_bytes(file.read_bytes()[:-9])),
+    (angelslim, "model.safetensors", Path.unlink),
+    (angelslim, "config.json", Path.unlink),
+    *((safeailab_1, "config.json", partial(Path.write_text, data=text)) for text in TEXTS),
+]
+
+
+@pytest.mark.parametrize(("layout", "name", "damage"), DAMAGED, ids=range(len(DAMAGED)))
+def test_damaged_files_are_refused(
+    layout: Layout, name: str, damage: Callable[[Path], object], tmp_path: Path, lm: LanguageModel
+) -> None:
+    layout(tmp_path)
+    damage(tmp_path / name)
+    with pytest.raises(ModelError, match="config.json|cannot be used" if name == "config.json" else "damaged") as error:
+        load_head(tmp_path, lm)
+    assert error.value.why
