@@ -98,29 +98,3 @@ def test_compact_positions_are_refused_where_keys_cannot_be_rotated() -> None:
     with pytest.raises(ModelError) as caught:
         LMDrafter(lm, target, Retrieval(positions="compact"))
     assert 'positions = "absolute"' in caught.value.fix
-
-
-@torch.inference_mode()
-def test_no_mask_of_prompt_size_is_ever_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every attention call of a long prefill and a verification gets at most the tree's own mask."""
-    from specextend_cli.engine.attention import function
-    from specextend_cli.engine.tree import DraftTree
-
-    seen: list[object] = []
-    attend = function.attend
-
-    def spy(module, query, key, value, attention_mask, **kwargs):
-        seen.append((attention_mask, kwargs["context"].tree_mask))
-        return attend(module, query, key, value, attention_mask, **kwargs)
-
-    monkeypatch.setattr(function, "attend", spy)
-    lm = LanguageModel(tiny())
-    seen.clear()  # the probe at load
-    target = Target(lm)
-    target.begin(600)
-    for _ in range(2):
-        target.prefill(torch.zeros(256, dtype=torch.long))
-    target.verify(DraftTree([1, 2, 3], [0, 0, 1], [1.0, 0.5, 0.4]))
-    assert len(seen) == 3 * lm.layers
-    assert all(mask is None for mask, _ in seen)
-    assert {None if tree is None else tuple(tree.shape) for _, tree in seen} == {None, (3, 3)}
