@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 
 import pytest
 import torch
@@ -12,8 +11,9 @@ import transformers
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
-from tests.engine.tiny_models import COMMON, FAMILIES, RECURRENT, UNTIED, generate, make, prompt, tiny
+from tests.engine.tiny_models import FAMILIES, RECURRENT, UNTIED, generate, make, prompt, tiny
 from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.grid import but_for, pairs
 
@@ -53,45 +53,32 @@ def test_a_working_set_keeps_to_its_draft_s_windows(policy: str) -> None:
         assert meter.accepted_lengths[1] <= 1
 
 
-SHOWN = [*(name for name in WINDOWED if name != "granite-swa"), *RECURRENT]
+SHOWN = ["llama", "qwen3", "olmo2", *(name for name in WINDOWED if name != "granite-swa"), *RECURRENT]
 """Granite returns attention before its sinks have taken their share."""
 
 
-@pytest.mark.parametrize("name", but_for(("gemma2", "gpt-oss", "qwen3.5"), SHOWN))
+@pytest.mark.parametrize("name", but_for(("llama", "gemma2", "gpt-oss", "qwen3.5"), SHOWN))
 @torch.inference_mode()
-def test_attention_is_the_model_s_own(name: str) -> None:
-    """The rows of eager attention, made to sum to 1, in all layers that attend."""
+def test_scores_are_the_eager_attention_row_of_the_accepted_node(name: str) -> None:
+    """The mean of the layers that score, whose rows are made to sum to 1."""
     model = tiny(name)
-    lm = LanguageModel(model)
-    tokens, target = torch.tensor(prompt(90)), Target(lm)
-    layers = list(target.cache.buffer_of)
+    target = Target(LanguageModel(model))
+    layers = sorted(target.cache.buffer_of)
     target.score_layers = frozenset(layers)
     target.begin(100)
-    target.prefill(tokens[:60])
-    rows = [target.attention_in(layer, -1) for layer in layers]
+    target.prefill(torch.tensor(prompt(70)))
+    if name in RECURRENT:  # whose trees are chains
+        tree, path = DraftTree([3, 5, 6], [0, 0, 1], [1, 0.9, 0.8]), [0, 1, 2]
+    else:
+        tree, path = DraftTree([3, 4, 5, 6], [0, 0, 0, 2], [1, 0.9, 0.8, 0.7]), [0, 2, 3]
+    target.verify(tree, record=True)
+    target.commit(path)
+    scores = target.attention_from(path[-1])
     model.set_attn_implementation("eager")
-    own = model(input_ids=tokens[None, :60], output_attentions=True, use_cache=False).attentions
-    for row, layer in zip(rows, own, strict=True):
-        expected = layer[0, :, -1].mean(0)
-        torch.testing.assert_close(row, expected / expected.sum(), atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("config", "why"),
-    [
-        (transformers.Llama4TextConfig, "chunked_attention"),
-        (
-            partial(transformers.LlamaConfig, layer_types=["full_attention"] * 2 + ["deepseek_sparse_attention"]),
-            "",  # some versions of transformers call it "indexed_attention"
-        ),
-    ],
-)
-def test_layers_of_other_kinds_are_refused(config: Callable[..., transformers.PreTrainedConfig], why: str) -> None:
-    with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(config(**COMMON))
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(model)
-    assert f"layers of the kind {why}" in caught.value.why
+    own = model(torch.tensor([[*prompt(70), 3, 5, 6]]), output_attentions=True, use_cache=False).attentions
+    rows = [attention[0, :, -1].mean(0) for attention in own]
+    expected = sum(row / row.sum() for row in rows) / len(rows)
+    torch.testing.assert_close(scores, expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("wider", [1, -1])

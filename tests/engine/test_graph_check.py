@@ -38,6 +38,7 @@ from tests.engine.tiny_models import by_generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import drop_graphs
 from tests.helpers.grid import but_for
+from tests.helpers.pretend_device import PretendDevice
 from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_kernels, rows_at
 
@@ -394,13 +395,15 @@ def wrong_in_prompts(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args
         (wrong_in_prompts, "its logits of a prompt differ"),
     ],
 )
-def test_attention_that_fails_is_replaced(broken: Any, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_that_fails_is_replaced(
+    pretend: PretendDevice, broken: Any, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lm_module, "preferred", lambda device, name: ("triton", "torch"))
     monkeypatch.setitem(BACKENDS, "triton", AttentionBackend(lambda: broken))
-    lm = LanguageModel(tiny())
+    lm = LanguageModel(tiny().to("cuda"))
     assert (lm.attention, lm.backend) == ("torch", hybrid)
     assert list(lm.refused) == ["triton"]
     assert lm.refused["triton"].startswith(why)
     monkeypatch.setattr(lm_module, "preferred", lambda device, name: ("triton",))
     with pytest.raises((ModelError, CompilationError, RuntimeError)):
-        LanguageModel(tiny())
+        LanguageModel(tiny().to("cuda"))

@@ -14,7 +14,6 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from specextend_cli.bench.models import stretched
-from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
@@ -272,17 +271,6 @@ def test_an_exchanged_rope_replaces_the_table(made: Native) -> None:
     with stretched(made.lm.model, 100, 300):
         torch.testing.assert_close(ours, logits(), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(ours, plain, rtol=1e-2)
-
-
-def test_generate_runs_the_model_itself(made: Native) -> None:
-    expected = generate(four_bit(made=broad), LONG, NEW)
-    model = made.lm.model
-    model.set_attn_implementation("sdpa")
-    try:
-        assert generate(model, LONG, NEW) == expected
-    finally:
-        model.set_attn_implementation(NAME)
-    assert made.asked
 
 
 class Packed(torch.Tensor):

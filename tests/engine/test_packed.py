@@ -16,16 +16,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("rows", [1, 3, 32, 33])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-def test_few_rows_and_many_give_the_same(rows: int, dtype: torch.dtype, tolerance: float) -> None:
-    layer = four_bit(dtype).get_submodule("model.layers.0.mlp.down_proj")
-    assert isinstance(layer, PackedLinear)
-    x = torch.randn(1, rows, layer.in_features, generator=torch.Generator().manual_seed(1)).to(dtype)
-    expected = x.double() @ layer.weight.double().T
-    assert (layer(x).double() - expected).norm() < tolerance * expected.norm()
-
-
 def test_full_weights_are_there_while_they_are_asked_for() -> None:
     model = four_bit(torch.bfloat16)
     layer = model.get_submodule("model.layers.0.mlp.down_proj")

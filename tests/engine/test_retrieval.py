@@ -17,7 +17,6 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.retrieval import Schedule, working_set
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import UsageError
 from specextend_cli.runtime.options import Engine
 from tests.engine.tiny_models import prompt, tiny
@@ -107,25 +106,6 @@ def test_a_set_is_chosen_again_only_where_it_leaves_something_out(
     chosen = sum(isinstance(event, Retrieved) for event in events)
     steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
     assert {"never": chosen == 1, "later": 1 < chosen < steps, "always": chosen == steps}[chosen_again]
-
-
-@pytest.mark.parametrize("name", ["llama", "qwen3", "olmo2"])
-@torch.inference_mode()
-def test_scores_are_the_eager_attention_row_of_the_accepted_node(name: str) -> None:
-    model = tiny(name)
-    target = Target(LanguageModel(model), score_layers=(-1, 0))
-    target.begin(100)
-    target.prefill(torch.tensor(prompt(50)))
-    tree = DraftTree([3, 4, 5, 6], [0, 0, 0, 2], [1, 0.9, 0.8, 0.7])
-    target.verify(tree, record=True)
-    target.commit([0, 2, 3])
-    scores = target.attention_from(3)
-    assert float(scores.sum()) == pytest.approx(1, abs=1e-5)
-
-    model.set_attn_implementation("eager")
-    out = model(torch.tensor([[*prompt(50), 3, 5, 6]]), output_attentions=True)
-    expected = (out.attentions[-1][0, :, -1].mean(0) + out.attentions[0][0, :, -1].mean(0)) / 2
-    assert torch.allclose(scores, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["llama", "llama3-rope", "qwen3", "phi3"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
-from tests.engine.tiny_models import COMMON, make, tiny
+from tests.engine.tiny_models import COMMON, MAMBA, make, tiny
 
 
 def rope(kind: str, **more: object) -> PreTrainedModel:
@@ -43,6 +44,16 @@ def without_keys() -> PreTrainedModel:
     return model
 
 
+def unmade(config: Callable[..., transformers.PreTrainedConfig], **sizes: Any) -> Callable[[], PreTrainedModel]:
+    """A model without weights: nothing is computed before it is refused."""
+
+    def made() -> PreTrainedModel:
+        with torch.device("meta"):
+            return transformers.AutoModelForCausalLM.from_config(config(**COMMON, **sizes))
+
+    return made
+
+
 NEMOTRON = {**COMMON, "num_attention_heads": 2}
 REFUSED: dict[str, tuple[Callable[[], PreTrainedModel], str]] = {
     "positions that depend on the length": (lambda: rope("dynamic"), "length"),
@@ -56,6 +67,14 @@ REFUSED: dict[str, tuple[Callable[[], PreTrainedModel], str]] = {
     "four key heads, not two": (lambda: make(transformers.BertConfig(**{**COMMON, "pad_token_id": 0})), "does not run"),
     "NaN": (with_nan, "not numbers"),
     "keys that none keeps": (without_keys, "'full_attention'"),
+    "chunks": (unmade(transformers.Llama4TextConfig), "layers of the kind chunked_attention"),
+    "sparse layers": (  # some versions of transformers call them "indexed_attention"
+        unmade(transformers.LlamaConfig, layer_types=["full_attention"] * 2 + ["deepseek_sparse_attention"]),
+        "layers of the kind ",
+    ),
+    "Mamba-2": (unmade(transformers.BambaConfig, **MAMBA, attn_layer_indices=[1]), "neither gated delta nets"),
+    "no attention": (unmade(transformers.BambaConfig, **MAMBA, attn_layer_indices=[]), "none of its layers attends"),
+    "lightning attention": (unmade(transformers.MiniMaxConfig), "neither gated delta nets"),
 }
 
 

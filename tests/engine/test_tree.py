@@ -73,12 +73,6 @@ def test_accept_follows_the_target_s_choices(tree: DraftTree, data: st.DataObjec
     assert accepted.tokens == [int(tree.tokens[i]) for i in path[1:]] + [choice[path[-1]]]
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 60])
-def test_a_chain_is_causal(n: int) -> None:
-    chain = DraftTree(range(n), [max(i - 1, 0) for i in range(n)], [1.0] * n)
-    assert torch.equal(chain.mask, torch.ones(n, n, dtype=torch.bool).tril())
-
-
 class Scripted:
     """A drafter that proposes what it is told to."""
 

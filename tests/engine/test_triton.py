@@ -179,18 +179,6 @@ def test_windows_on_the_device(window: int, kinds: list[dict[str, Any]]) -> None
 
 
 @interpreted
-def test_merging_is_exact() -> None:
-    from specextend_cli.engine.attention.triton_kernels import merge_splits
-
-    parts, lse = torch.randn(6, 4, 96), torch.randn(6, 4) * 8
-    lse[2:4, 1] = lse[5] = -torch.inf  # shares without keys weigh nothing
-    out = torch.empty(4, 96)
-    merge_splits[(4,)](parts, lse, out, 6, D=96, BLOCK_D=128, BLOCK_S=8)
-    weights = torch.softmax(lse.double() * torch.tensor(2.0).log(), 0)
-    assert torch.allclose(out.double(), (parts.double() * weights[..., None]).sum(0), atol=1e-6)
-
-
-@interpreted
 def test_large_logits() -> None:
     q, k, v = inputs(4, 2, 5, 150, 64, torch.float32)
     mask = random_tree_mask(5)
