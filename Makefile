@@ -39,7 +39,7 @@ test-pretend: $(VENV)/.developing
 
 # Where the engine has to do with transformers. CI runs it if these files differ from those that it last passed with.
 APART := attention draft_gate cache graph_check graph_rehearsal graphs \
-	kernel_resources launches memory native ngram on_pretend_device ops other_processors retrieval sampling tree triton triton_on_gpu
+	kernel_resources memory native ngram on_pretend_device ops other_processors retrieval sampling tree triton
 test-oldest: $(VENV)-oldest/.developing
 	$(VENV)-oldest/$(PYTEST) tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 	sha256sum pyproject.toml constraints.txt constraints-oldest.txt > tests/oldest.sha256

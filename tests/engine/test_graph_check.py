@@ -191,45 +191,36 @@ class CompilationError(Exception):
     """As Triton's: of no class that others know."""
 
 
-@pytest.mark.parametrize("part", ["the model", "the draft head", "drafts"])
-def test_after_a_broken_capture_no_other_is_tried(target: Target, repeated: Repeated, part: str) -> None:
-    """It is said once, and what was captured before is used."""
-    captures = {"the model": 1, "the draft head": OF_MODEL + 1, "drafts": OF_MODEL + OF_HEAD + 1}[part]
-
-    def begin(body: object) -> None:
-        assert repeated.captures <= captures
-        if repeated.captures == captures:
-            raise CaptureFailedError("RuntimeError: not permitted")
-
-    made, repeated.begin = eagle(target), begin
-    said = {"no further CUDA graph is captured": "RuntimeError: not permitted"}
-    assert use_checked_graphs(target, made, SHAPE, capture=repeated) == said
-    used = [model.runner is not model.stock for model in (target.lm, made.head)]
-    assert used == [part != "the model", part == "drafts"]
-    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
-
-
 FULL, REFUSED = torch.OutOfMemoryError("CUDA out of memory"), CompilationError("no such instruction")
+BROKEN = CaptureFailedError("RuntimeError: not permitted")
+NO_OTHER = {"no further CUDA graph is captured": "RuntimeError: not permitted"}
 NAMES = ("the model", "the draft head")
+OF_DRAFTS = OF_MODEL + OF_HEAD + 1
 
 
 @pytest.mark.parametrize(
-    ("error", "is_of_drafts", "said"),
+    ("error", "first", "said"),
     [
-        (FULL, False, {NONE.format(name): "memory: CUDA out of memory" for name in NAMES}),
-        (FULL, True, {BY_LEVELS: "OutOfMemoryError: CUDA out of memory"}),
-        (REFUSED, False, {line: "CompilationError: no such instruction" for name in NAMES for line in both(name)}),
+        *((BROKEN, first, NO_OTHER) for first in (1, OF_MODEL + 1, OF_DRAFTS)),
+        (FULL, 1, {NONE.format(name): "memory: CUDA out of memory" for name in NAMES}),
+        (FULL, OF_DRAFTS, {BY_LEVELS: "OutOfMemoryError: CUDA out of memory"}),
+        (REFUSED, 1, {line: "CompilationError: no such instruction" for name in NAMES for line in both(name)}),
     ],
 )
 def test_captures_that_fail_are_said(
-    target: Target, repeated: Repeated, error: Exception, is_of_drafts: bool, said: dict[str, str]
+    target: Target, repeated: Repeated, error: Exception, first: int, said: dict[str, str]
 ) -> None:
+    """What was captured before is used. After one that was broken off no other is tried."""
+
     def begin(body: object) -> None:
-        if "_begin" in str(body) or not is_of_drafts:
+        if repeated.captures >= first:
             raise error
 
     made, repeated.begin = eagle(target), begin
     assert use_checked_graphs(target, made, SHAPE, capture=repeated) == said
+    assert error is not BROKEN or repeated.captures == first
+    used = [model.runner is not model.stock for model in (target.lm, made.head)]
+    assert used == [first > 1, first > OF_MODEL + 1]
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 

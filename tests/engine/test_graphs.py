@@ -17,21 +17,19 @@ from transformers import LlamaConfig, PreTrainedModel
 
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
-from specextend_cli.engine.batch import BatchRequest, decode_batch
-from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.body import MOST_SLOTS
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
 from specextend_cli.engine.cuda.stock import _ByAddress
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model, model_drafters
-from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
+from tests.engine.test_batch import batched, plainly
 from tests.engine.tiny_models import COMMON, VOCABULARY, by_generate, generate, make, prompt, rope, tiny, windowed_draft
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
+from tests.helpers.decoding import DRAFTERS, NEW, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
 from tests.helpers.graph_identity import SHAPE, drop_graphs
 from tests.helpers.grid import but_for, pairs
@@ -120,28 +118,6 @@ def expected_refusals(drafter: Drafter, layers: str) -> set[str]:
         elif isinstance(one, LMDrafter) and not one.is_self:
             names.add("the draft model")
     return {f"{name} keeps transformers' layers" for name in names} if layers == "stock" else set()
-
-
-SOME = ("none", "self", "lm", "eagle3-window", "blend-eagle")
-"""Drafters of the quick tests: every kind, of which the last has four."""
-
-
-@pairs(SOME, drafter=DRAFTERS, policy=POLICIES, whose=LAYERS)
-def test_every_drafter_and_policy(captured: Captured, drafter: str, policy: str, layers: str) -> None:
-    """The tokens, and how many of each tree were accepted: to draft nonsense would change no token."""
-    target, retrieval = captured.target, small(policy)
-    _, without = run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)
-    made = DRAFTERS[drafter](target, retrieval)
-    assert set(captured.prepare(made)) == expected_refusals(made, layers)
-    models = model_drafters(made)
-    own = [one for one in models if not getattr(one, "is_self", False)]
-    assert captured.at_load == OF_TARGET + len(TREE_BUCKETS) * len(own) + OF_DRAFTS * len(models)
-    written, meter = run(target, made, LONG, retrieval, shape=SHAPE)
-    assert written == by_generate(NEW)
-    assert meter.accepted_lengths == without.accepted_lengths
-    captured.check()
-    in_drafts = captured.taken.replays - len(captured.taken.rows)
-    assert (in_drafts > 0) == bool(models)
 
 
 def noted(drafter: Drafter) -> list[dict[tuple[int, ...], float]]:
@@ -265,45 +241,18 @@ def test_nothing_is_captured_for_caches_that_grow_and_models_that_are_suspended(
     assert all(one.working.cache.capacity > 256 for one in model_drafters(made))  # the working set has grown, too
 
 
-SAMPLED = Sampling(temperature=0.9, seed=3, repetition_penalty=1.2)
-KINDS = (Sampling(), Sampling(), SAMPLED, Sampling(), Sampling(), Sampling(no_repeat_ngram=2), Sampling())
-LENGTHS = (40, 9, 33, 290, 1, 57, 20)
-NEWS = (12, 30, 5, 7, 22, 16, 3)
-
-
-def emitted(lm: LanguageModel, slots: int) -> list[list[int]]:
-    """Tokens of each request."""
-    requests = [
-        BatchRequest(prompt(300, seed=n)[:n], Stop(new), kind)
-        for n, new, kind in zip(LENGTHS, NEWS, KINDS, strict=True)
-    ]
-    tokens: list[list[int]] = [[] for _ in requests]
-    for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
-        if isinstance(event, Accepted):
-            tokens[number] += event.tokens
-    return tokens
-
-
 @pairs([1, 4, 6], slots=[1, 4, 6, 2, 3], whose=LAYERS)
-def test_batches_by_graphs_write_what_generate_does(captured: Captured, layers: str, slots: int) -> None:
-    """Prompts of many lengths, slots that are filled again, sequences that are sampled in different ways.
-
-    A larger batch than was captured runs on the model itself.
-    """
-    without = emitted(captured.lm, slots)
+def test_batches_by_graphs_write_what_plain_decoding_does(captured: Captured, layers: str, slots: int) -> None:
+    """A larger batch than was captured runs on the model itself."""
     captured.prepare()
     for _ in range(2):  # the second time with another cache
         captured.forget()
-        assert emitted(captured.lm, slots) == without
+        assert batched(captured.lm, "mixed", slots) == plainly("mixed")
         assert captured.taken.captures == captured.at_load
         asked = {sequences for sequences, _ in captured.asked}
         assert asked <= {1, 5, 6}
         assert bool(asked - {1}) == (slots > BATCH)
         assert set(captured.taken.rows) - {1} == ({2} if slots < 3 else {2, 4})
-    for number, kind in enumerate(KINDS):
-        if kind == Sampling():
-            tokens = prompt(300, seed=LENGTHS[number])[: LENGTHS[number]]
-            assert without[number] == generate(tiny(), tokens, NEWS[number])
 
 
 @pytest.mark.parametrize("whose", LAYERS)

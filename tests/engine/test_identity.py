@@ -101,16 +101,6 @@ def test_every_model(name: str, drafter: str, policy: str) -> None:
     assert len(set(written)) > 5  # or little would be shown by it
 
 
-WINDOWED = ["gemma2", "gemma3", "gemma4", "gpt-oss", "granite-swa", "mistral-window", "qwen2-window", "phi3-window"]
-
-
-@pairs(name=WINDOWED, backend=["torch", "reference", "split"])
-def test_every_back_end(name: str, backend: str) -> None:
-    target, retrieval = Target(LanguageModel(tiny(name), backend=backend)), small("retrieval")
-    written = run(target, DRAFTERS["blend"](target, retrieval), prompt(), retrieval, new=20)[0]
-    assert written == by_generate(20, name=name)
-
-
 @grid(name=[*ARCHITECTURES, *FAMILIES], slots=[1, 3, 8])
 def test_a_batch_equals_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 1, 57)]

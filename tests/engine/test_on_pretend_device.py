@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -28,12 +28,13 @@ from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import AssistantDrafter, Drafter, NoDrafter, model_drafters
 from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import Download
 from tests.engine.test_recurrent import SOME as RECURRENT
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, WORKING_SETS, Make, run, small
+from tests.helpers.decoding import DRAFTERS, POLICIES, WORKING_SETS, Make, run, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import Pretend, PretendDevice, flash_attn_func
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
@@ -78,11 +79,12 @@ class Counted:
 
 @dataclass
 class Decoded:
-    """Tokens, and every step but the first ones, as nobody looks at the events."""
+    """Tokens, and every step but the first ones, as nobody looks at the events but the meter."""
 
     drafter: Drafter
-    tokens: list[int]
-    steps: list[Counted]
+    tokens: list[int] = field(default_factory=list)
+    meter: Meter = field(default_factory=Meter)
+    steps: list[Counted] = field(default_factory=list)
 
     @property
     def most(self) -> int:
@@ -116,14 +118,16 @@ def decoded(
 ) -> Decoded:
     target = Target(LanguageModel(tiny(name).to("cuda"), backend=backend if graphs is None else "triton"))
     assert target.lm.device == torch.device("cuda:0")
-    made, count, chosen = Decoded(MADE[drafter](target, retrieval), [], []), 0, False
+    made, count, chosen = Decoded(MADE[drafter](target, retrieval)), 0, False
     if graphs is not None:
         refused = use_checked_graphs(target, made.drafter, SHAPE, capture=graphs)
         assert not any(what.startswith("the model runs without") for what in refused)
+        at_load, graphs.replays = graphs.captures, 0
     draft_gate = DraftGate(SHAPE, enabled=gate)
     for event in decode(
         target, made.drafter, PROMPT, stop=Stop(NEW), sampling=sampling, retrieval=retrieval, gate=draft_gate
     ):
+        made.meter.add(event)
         chosen |= isinstance(event, Retrieved)
         if isinstance(event, Accepted):
             made.tokens += event.tokens
@@ -133,6 +137,9 @@ def decoded(
                 made.steps.append(Counted(chosen, *found))
             device.forget()
             chosen = False
+    if graphs is not None:
+        assert graphs.captures == at_load
+        assert graphs.replays > 0
     return made
 
 
@@ -140,9 +147,10 @@ A, B = torch.arange(6.0).reshape(2, 3), torch.tensor([True, False, True])
 
 
 @pytest.mark.parametrize("inference", [False, True])
-def test_two_devices_are_not_mixed(pretend: PretendDevice, inference: bool) -> None:
+def test_what_a_device_refuses_and_waits_for(pretend: PretendDevice, inference: bool) -> None:
+    """Two devices are not mixed; reads, uploads, and those that the host waits for are counted."""
     with torch.inference_mode(inference):
-        there = A.to("cuda")
+        there, mask = A.to("cuda"), B.to("cuda")
         for wrong in (
             lambda: there + A,
             lambda: torch.cat((there, A)),
@@ -152,12 +160,6 @@ def test_two_devices_are_not_mixed(pretend: PretendDevice, inference: bool) -> N
             with pytest.raises(RuntimeError, match="same device"):
                 wrong()
         assert (there * torch.tensor(2.0)).cpu().tolist() == (2 * A).tolist()  # a number of the host
-
-
-@pytest.mark.parametrize("inference", [False, True])
-def test_reads_and_uploads_are_counted(pretend: PretendDevice, inference: bool) -> None:
-    with torch.inference_mode(inference):
-        there, mask = A.to("cuda"), B.to("cuda")
         for expected, call in (
             ((1, 0, 0), lambda: there.cpu()),
             ((1, 0, 0), lambda: there[0, 0].item()),
@@ -203,33 +205,39 @@ def by_processor(sampling: str, name: str = "llama") -> list[int]:
 
 
 @pairs(
-    ("lm", "eagle3", "blend-eagle"),
+    ("lm-window", "eagle1", "blend-eagle"),
     drafter=DRAFTERS,
     sampling=SAMPLINGS,
+    policy=POLICIES,
     gate=(False, True),
-    layers=("no graphs", "fused", "stock"),
+    layers=("fused", "stock", "no graphs"),
 )
 def test_sampling_the_gate_and_graphs(
     pretend: PretendDevice,
     graphs: Repeated,
     drafter: str,
     sampling: str,
+    policy: str,
     gate: bool,
     layers: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By graphs a draft is read once, and the choice. The gate reads nothing."""
+    """By graphs a draft is read once, and the choice; as many of each tree are accepted. The gate reads nothing."""
     if layers == "stock":
         only_stock_layers(monkeypatch)
-    capture = None if layers == "no graphs" else graphs
-    found = decoded(pretend, drafter, small("retrieval"), SAMPLINGS[sampling], gate=gate, graphs=capture)
+    capture, retrieval = None if layers == "no graphs" else graphs, small(policy)
+    found = decoded(pretend, drafter, retrieval, SAMPLINGS[sampling], gate=gate, graphs=capture)
     assert found.tokens == by_processor(sampling)
     found.check(uploads=found.by_graphs if capture else 2)
-    if found.most > 1 and not gate:
-        assert {one.chosen for one in found.steps} == {False, True}
-        if capture and not drafter.startswith("blend"):
-            assert {place.split(":")[0] for one in found.steps for place in one.reads} == {"engine/tree.py"}
-            assert {one.reads.total() for one in found.steps} == {2}
+    if not gate:
+        target = Target(LanguageModel(tiny()))
+        made = DRAFTERS[drafter](target, retrieval)
+        _, meter = run(target, made, PROMPT, retrieval, SAMPLINGS[sampling], new=NEW, shape=SHAPE)
+        assert found.meter.accepted_lengths == meter.accepted_lengths
+        assert (policy != "full" and found.most > 1) == any(one.chosen for one in found.steps)
+    if capture and found.most == 2 and not gate:
+        assert {place.split(":")[0] for one in found.steps for place in one.reads} == {"engine/tree.py"}
+        assert {one.reads.total() for one in found.steps} == {2}
 
 
 @pairs(("eagle3",), drafter=("none", "ngram", "lm", "eagle1", "eagle3"), name=RECURRENT, by_graphs=(False, True))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import count
 
 import pytest
 import torch
@@ -68,23 +68,12 @@ def test_the_schedule_counts_drafted_steps_and_what_is_not_affordable_stays_due(
     assert not schedule.due(lambda: pytest.fail("asked though it decides nothing"))
 
 
-class Spender(DraftGate):
-    """Affords a choice every so many times that it is asked."""
-
-    every = 1
-    asked = 0
-
-    def affords_choice(self) -> bool:
-        self.asked += 1
-        return self.asked % self.every == 0
-
-
 @pytest.mark.parametrize("every", [1, 3, 100])
-def test_working_sets_are_chosen_when_the_gate_affords_it(every: int) -> None:
-    lm = LanguageModel(tiny())
+def test_working_sets_are_chosen_when_the_gate_affords_it(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lm, asked = LanguageModel(tiny()), count(1)
     target, config = Target(lm), Retrieval(chunk=4, top_k=2, recent=4, every=1)
-    gate = Spender(TreeShape(nodes=3, depth=2, width=1), enabled=False)
-    gate.every = every
+    monkeypatch.setattr(DraftGate, "affords_choice", lambda gate: next(asked) % every == 0)
+    gate = DraftGate(TreeShape(nodes=3, depth=2, width=1), enabled=False)
     drafter = LMDrafter(lm, target, config)
     events = list(decode(target, drafter, prompt(40), stop=Stop(14), retrieval=config, gate=gate))
     steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
@@ -155,8 +144,5 @@ def test_the_visible_positions_follow_the_sequence() -> None:
 
 
 def test_a_policy_that_does_not_exist_is_refused() -> None:
-    config = replace(Retrieval(chunk=4, top_k=1, recent=4, sinks=1), policy="newest")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no retrieval policy 'newest'"):
-        working_set(config, 100, torch.rand(100))
     with pytest.raises(UsageError, match="no draft attention 'newest'"):
         Engine(draft_attention="newest")
