@@ -25,17 +25,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import VARIANTS, tiny_head
-from tests.engine.tiny_models import (
-    ARCHITECTURES,
-    CONFIGS,
-    FAMILIES,
-    RECURRENT,
-    by_generate,
-    generate,
-    make,
-    prompt,
-    tiny,
-)
+from tests.engine.tiny_models import CONFIGS, RECURRENT, by_generate, generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, decode_together, run, small
 from tests.helpers.graph_identity import check_identity, use_few_graphs
 from tests.helpers.grid import but_for, grid
@@ -52,7 +42,7 @@ FUSED = {
     *("qwen2-window", "mistral-window", "ministral"),
 }
 """Families of which the fused forward takes the place of transformers' layers."""
-STOCK = sorted({*ARCHITECTURES, *FAMILIES} - FUSED)
+STOCK = sorted({*CONFIGS} - FUSED)
 """Those that run by graphs of transformers' layers."""
 QUICK = [("llama", "fused"), ("lfm2", "stock"), ("gpt-oss", "stock")]
 

@@ -18,15 +18,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.tiny_models import (
-    ARCHITECTURES,
-    FAMILIES,
-    RECURRENT,
-    by_generate,
-    generate,
-    prompt,
-    tiny,
-)
+from tests.engine.tiny_models import CONFIGS, RECURRENT, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import (
     DRAFTERS,
     FAMILY_DRAFTERS,
@@ -90,7 +82,7 @@ def test_suspended_models_change_no_token(drafter: str) -> None:
 SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
 
 
-@pairs(name=[*ARCHITECTURES, *FAMILIES], drafter=SOME, policy=POLICIES)
+@pairs(name=CONFIGS, drafter=SOME, policy=POLICIES)
 def test_every_model(name: str, drafter: str, policy: str) -> None:
     """Windows, sinks, capped logits, experts, layers without positions, with recurrence: those do not draft."""
     target, retrieval = Target(LanguageModel(tiny(name))), small(policy)
@@ -101,7 +93,7 @@ def test_every_model(name: str, drafter: str, policy: str) -> None:
     assert len(set(written)) > 5  # or little would be shown by it
 
 
-@grid(name=[*ARCHITECTURES, *FAMILIES], slots=[1, 3, 8])
+@grid(name=CONFIGS, slots=[1, 3, 8])
 def test_a_batch_equals_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 1, 57)]
     lengths = (7, 12, 1, 9, 5)
