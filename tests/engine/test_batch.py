@@ -23,8 +23,8 @@ from tests.helpers.pretend_device import PretendDevice
 
 KINDS: dict[str, list[Sampling]] = {
     "greedy": [Sampling()],
-    "sampled": [Sampling(temperature=0.8, top_k=12, top_p=0.9, min_p=0.02)],
     "penalty": [Sampling(repetition_penalty=1.5)],
+    "sampled": [Sampling(temperature=0.8, top_k=12, top_p=0.9, min_p=0.02)],
     "bonus": [Sampling(repetition_penalty=0.7, penalty_scope="all")],
     "1-gram": [Sampling(no_repeat_ngram=1)],
     "everything": [Sampling(temperature=1.2, repetition_penalty=1.3, no_repeat_ngram=3, penalty_scope="all")],
@@ -74,7 +74,7 @@ def plainly(kind: str) -> list[tuple[list[int], str]]:
     return found
 
 
-@pairs(("mixed", "everything", "greedy"), kind=KINDS, slots=(1, 2, 3, 7), device=("cpu", "cuda"))
+@pairs(("mixed", "penalty", "everything", "greedy"), kind=KINDS, slots=(1, 2, 3, 7), device=("cpu", "cuda"))
 def test_a_batch_writes_what_plain_decoding_does(pretend: PretendDevice, kind: str, slots: int, device: str) -> None:
     """Slots are filled again, and on a GPU a step runs while the one before it is read."""
     assert batched(LanguageModel(tiny().to(device)), kind, slots) == plainly(kind)
