@@ -32,14 +32,14 @@ test-full: $(VENV)/.developing
 
 # What a GPU would run, on a device that pretends to be one and in Triton's interpreter; the kernels for every instruction
 # set that this machine has, or an emulator of (Debian: g++-aarch64-linux-gnu, qemu-user).
-PRETEND := graph_rehearsal host_reads kernel_resources other_processors triton
+PRETEND := graph_rehearsal kernel_resources other_processors triton
 test-pretend: $(VENV)/.developing
 	$(VENV)/$(PYTEST) -m "full and not slow" tests/*/test_on_pretend_device.py tests/bench/test_gpu_script.py \
 		$(PRETEND:%=tests/engine/test_%.py)
 
 # Where the engine has to do with transformers. CI runs it if these files differ from those that it last passed with.
-APART := attention draft_gate cache graph_check graph_rehearsal graphs host_reads \
-	kernel_resources launches memory native ngram on_pretend_device ops other_processors retrieval sampling tree triton triton_on_gpu
+APART := attention draft_gate cache graph_check graph_rehearsal graphs \
+	kernel_resources memory native ngram on_pretend_device ops other_processors retrieval sampling tree triton
 test-oldest: $(VENV)-oldest/.developing
 	$(VENV)-oldest/$(PYTEST) tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 	sha256sum pyproject.toml constraints.txt constraints-oldest.txt > tests/oldest.sha256

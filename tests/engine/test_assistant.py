@@ -12,12 +12,8 @@ from specextend_cli.engine.assistant import SHARED_KINDS, Assistant
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
-from specextend_cli.engine.decode import decode
-from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, NgramDrafter
-from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
 from tests.helpers.decoding import NEW, POLICIES, SHAPE, run, small
@@ -168,26 +164,6 @@ def test_one_of_another_target_is_refused(target: str, changes: dict[str, Any], 
     lm = target_of(tiny(target)).lm
     with pytest.raises(ValueError, match=why):
         Assistant(tiny_assistant(**changes), lm)
-
-
-@pytest.mark.parametrize("attention", but_for(["triton"], ["torch", "triton"]))
-@pytest.mark.parametrize("name", but_for(("gemma4",), TARGETS))
-def test_on_a_device_steps_wait_for_two_reads(
-    name: str, attention: str, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The tree, and the target's choice; and the tokens are the processor's."""
-    replace_attention(monkeypatch)
-    target = Target(LanguageModel(tiny(name).to("cuda"), backend=attention))
-    drafter, retrieval, new = assistant_drafter(target, clusters=VOCABULARY), small("retrieval"), 12
-    gate, written = DraftGate(SHAPE, enabled=False), list[int]()
-    for event in decode(target, drafter, prompt(80), stop=Stop(new), retrieval=retrieval, gate=gate):
-        if isinstance(event, Accepted):
-            if len(written) > 3:  # the first ones upload what stays
-                assert pretend.reads.total() <= 2, pretend.reads
-                assert not pretend.waits
-            pretend.forget()
-            written += event.tokens
-    assert written == by_generate(new, 80, name=name)
 
 
 @pytest.mark.parametrize("name", but_for(("gemma4-shared",), TARGETS))

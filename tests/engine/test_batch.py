@@ -3,65 +3,81 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
 
-from specextend_cli.engine.batch import BatchRequest, _Batch, _Reader, decode_batch
+from specextend_cli.engine.batch import BatchRequest, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.decode import prefill_chunks
+from specextend_cli.engine.decode import decode, prefill_chunks
+from specextend_cli.engine.drafters import NoDrafter
 from specextend_cli.engine.events import Accepted, Finished, Prefilled, Prefilling
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import generate, prompt, tiny
 from tests.helpers.decoding import decode_together
-from tests.helpers.grid import but_for
+from tests.helpers.grid import pairs
 from tests.helpers.pretend_device import PretendDevice
 
-KINDS = {
+KINDS: dict[str, list[Sampling]] = {
     "greedy": [Sampling()],
-    "sampled": [Sampling(temperature=0.9, repetition_penalty=1.2, no_repeat_ngram=3, penalty_scope="all")],
-    "mixed": [Sampling(), Sampling(temperature=0.9), Sampling(repetition_penalty=1.4)],
+    "penalty": [Sampling(repetition_penalty=1.5)],
+    "sampled": [Sampling(temperature=0.8, top_k=12, top_p=0.9, min_p=0.02)],
+    "bonus": [Sampling(repetition_penalty=0.7, penalty_scope="all")],
+    "1-gram": [Sampling(no_repeat_ngram=1)],
+    "everything": [Sampling(temperature=1.2, repetition_penalty=1.3, no_repeat_ngram=3, penalty_scope="all")],
+    "2-gram": [Sampling(no_repeat_ngram=2, penalty_scope="all")],
 }
+KINDS["mixed"] = [kind for kinds in KINDS.values() for kind in kinds]
+LENGTHS, NEWS = (40, 9, 33, 290, 1, 57, 20), (12, 30, 5, 7, 22, 16, 3)
 
 
-@pytest.mark.parametrize("slots", but_for((3,), (1, 2, 3, 7)))
-@pytest.mark.parametrize("kinds", ["greedy", "sampled", "mixed"])
-def test_steps_that_are_launched_ahead_change_nothing(
-    pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, kinds: str, slots: int
-) -> None:
-    """On a GPU, a step runs while the one before it is read: sequences that end, end where they do on a CPU."""
-    lengths, news = (40, 9, 33, 40, 1, 57, 12), (12, 9, 1, 7, 2, 16, 3)
-    launch, launched = _Batch.launch, [0]
+def requests(kind: str) -> list[BatchRequest]:
+    """Prompts of many lengths, some of which end by a token, sampled by the kinds in turn."""
+    return [
+        BatchRequest(
+            prompt(300, seed=length)[:length],
+            Stop(new, frozenset(range(0, 97, 9)) if number % 3 == 1 else frozenset()),
+            replace(KINDS[kind][number % len(KINDS[kind])], seed=number),
+        )
+        for number, (length, new) in enumerate(zip(LENGTHS, NEWS, strict=True))
+    ]
 
-    def counted(batch: _Batch, prompts: int) -> object:
-        launched[-1] += len(batch.live)
-        return launch(batch, prompts)
 
-    monkeypatch.setattr(_Batch, "launch", counted)
-    told: list[list[tuple[object, ...]]] = []
-    for device in ("cpu", "cuda"):
-        launched.append(0)
-        requests = [
-            BatchRequest(
-                prompt(60, seed=n)[:n],
-                Stop(new, frozenset(range(0, 97, 9)) if number in (0, 1, 3, 6) else frozenset()),
-                replace(KINDS[kinds][number % len(KINDS[kinds])], seed=number),
-            )
-            for number, (n, new) in enumerate(zip(lengths, news, strict=True))
-        ]
-        of_each: list[list[tuple[object, ...]]] = [[] for _ in requests]
-        lm = LanguageModel(tiny().to(device))
-        for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
-            if isinstance(event, Accepted):
-                of_each[number].append((event.tokens, event.length))
-            elif isinstance(event, Finished):
-                of_each[number].append((event.reason, event.tokens))
-        told += of_each
-    on_host, there = told[: len(lengths)], told[len(lengths) :]
-    assert there == on_host
-    assert {event[0] for events in on_host for event in events} >= {"length", "eos"}
-    assert launched[2] > launched[1]  # those that nobody sees
+def batched(lm: LanguageModel, kind: str, slots: int) -> list[tuple[list[int], str]]:
+    """The tokens of each request, and why it ended."""
+    asked = requests(kind)
+    tokens, reasons = [list[int]() for _ in asked], [""] * len(asked)
+    for number, event in decode_batch(lm, asked, slots=slots, prefill_chunk=16):
+        if isinstance(event, Accepted):
+            tokens[number] += event.tokens
+            assert event.length == LENGTHS[number] + len(tokens[number])
+        elif isinstance(event, Finished):
+            reasons[number] = event.reason
+            assert event.tokens == len(tokens[number])
+    return list(zip(tokens, reasons, strict=True))
+
+
+@cache
+def plainly(kind: str) -> list[tuple[list[int], str]]:
+    """The same by plain decoding, one after the other."""
+    target, found = Target(LanguageModel(tiny())), []
+    for request in requests(kind):
+        how = {"stop": request.stop, "sampling": request.sampling}
+        *events, last = decode(target, NoDrafter(), request.prompt, **how, prefill_chunk=16)
+        found.append(
+            ([token for event in events if isinstance(event, Accepted) for token in event.tokens], last.reason)
+        )
+    assert {reason for _, reason in found} == {"length", "eos"}
+    return found
+
+
+@pairs(("mixed", "penalty", "everything", "greedy"), kind=KINDS, slots=(1, 2, 3, 7), device=("cpu", "cuda"))
+def test_a_batch_writes_what_plain_decoding_does(pretend: PretendDevice, kind: str, slots: int, device: str) -> None:
+    """Slots are filled again, and on a GPU a step runs while the one before it is read."""
+    assert batched(LanguageModel(tiny().to(device)), kind, slots) == plainly(kind)
 
 
 def test_slow_prefill_starts_only_a_few_sequences(monkeypatch) -> None:
@@ -69,12 +85,12 @@ def test_slow_prefill_starts_only_a_few_sequences(monkeypatch) -> None:
     lm, now = LanguageModel(tiny()), [0.0]
     monkeypatch.setattr("specextend_cli.engine.batch.perf_counter", lambda: now[0])
 
-    def requests() -> list[BatchRequest]:
+    def asked() -> list[BatchRequest]:
         return [BatchRequest(prompt(30, seed=n), Stop(6)) for n in range(10)]
 
-    written: list[list[int]] = [[] for _ in requests()]
+    written: list[list[int]] = [[] for _ in asked()]
     told = []
-    for number, event in decode_batch(lm, requests(), slots=8, prefill_chunk=16, patience=30.0):
+    for number, event in decode_batch(lm, asked(), slots=8, prefill_chunk=16, patience=30.0):
         if isinstance(event, Prefilling):
             now[0] += 10.0  # a piece, of which each prompt has two
         elif isinstance(event, Accepted):
@@ -82,20 +98,20 @@ def test_slow_prefill_starts_only_a_few_sequences(monkeypatch) -> None:
         elif isinstance(event, (Prefilled, Finished)):
             told.append(type(event))
     assert told == ([Prefilled] * 4 + [Finished] * 4) * 2 + [Prefilled] * 2 + [Finished] * 2
-    assert written == decode_together(lm, requests(), 8)
+    assert written == decode_together(lm, asked(), 8)
 
 
 def test_a_shared_prefix_is_read_once() -> None:
     lm = LanguageModel(tiny())
     prompts = [prompt()[:20] + prompt(seed=n)[:n] for n in (30, 11, 47)] + [prompt(seed=9)[:40]]
 
-    def requests() -> list[BatchRequest]:
+    def asked() -> list[BatchRequest]:
         return [BatchRequest(p, Stop(9), shared_prefix=20) for p in prompts]
 
-    events = list(decode_batch(lm, requests(), slots=2, prefill_chunk=16))
+    events = list(decode_batch(lm, asked(), slots=2, prefill_chunk=16))
     read = [[event.done for n, event in events if n == i and isinstance(event, Prefilling)] for i in range(4)]
     assert read == [[0, 16, 20, 36], [20], [20, 36, 52], [0, 16, 20, 36]]
-    assert decode_together(lm, requests(), 2) == [generate(tiny(), p, 9) for p in prompts]
+    assert decode_together(lm, asked(), 2) == [generate(tiny(), p, 9) for p in prompts]
 
 
 @pytest.mark.parametrize("before", [[], [(0, 20)], [(30, 20)], [(30, 0)], [(30, 16)], [(30, 25)]])
@@ -120,18 +136,6 @@ def test_prefill_chunks_cover_the_prompt(shared: int) -> None:
     assert [at for start, end in read for at in range(start, end)] == list(range(41))
     assert max(end - start for start, end in read) <= 16
     assert any(start == min(shared, 40) for start, _ in read)
-
-
-def test_sequences_end_for_their_own_reasons() -> None:
-    lm = LanguageModel(tiny())
-    whole = generate(tiny(), prompt(30), 20)
-    end = frozenset({whole[4]})
-    at = whole.index(whole[4])
-    events = list(
-        decode_batch(lm, [BatchRequest(prompt(30), Stop(20, end)), BatchRequest(prompt(30), Stop(3))], slots=2)
-    )
-    ended = {number: (event.reason, event.tokens) for number, event in events if isinstance(event, Finished)}
-    assert ended == {0: ("eos", at + 1), 1: ("length", 3)}
 
 
 def test_equal_consecutive_prompts_are_read_once() -> None:

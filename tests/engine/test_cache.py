@@ -23,16 +23,6 @@ def first_column(cache: KVCache) -> list[int]:
     return cache.buffers[0][1, 2, 0, 1, : cache.length, 0].int().tolist()
 
 
-def test_keep_moves_accepted_rows_to_the_front_and_forgets_the_rest() -> None:
-    cache = filled(10)
-    cache.commit([0, 1, 2])
-    assert first_column(cache) == [0, 1, 2]
-    cache.reserve(7)
-    cache.commit([0, 3, 6])
-    assert first_column(cache) == [0, 1, 2, 3, 6, 9]
-    assert cache.end == cache.length == 6
-
-
 def test_steps_do_not_move_the_buffer_and_growth_keeps_rows() -> None:
     cache = filled(10)
     cache.commit()
@@ -44,14 +34,6 @@ def test_steps_do_not_move_the_buffer_and_growth_keeps_rows() -> None:
     cache.reserve(cache.capacity)
     assert cache.buffers[0].data_ptr() != address
     assert first_column(cache)[:10] == list(range(10))
-
-
-def test_gather_copies_and_append_commits() -> None:
-    cache, other = filled(8), filled(1)
-    cache.commit()
-    other.rollback(0)
-    other.append(cache.gather(torch.tensor([1, 5, 7])))
-    assert first_column(other) == [1, 5, 7]
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma4"])

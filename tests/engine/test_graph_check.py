@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -19,6 +20,7 @@ from specextend_cli.engine import attention_backends as table
 from specextend_cli.engine import lm as lm_module
 from specextend_cli.engine.attention import flash_package
 from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL
 from specextend_cli.engine.attention_backends import BACKENDS, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs, ops
@@ -36,6 +38,7 @@ from tests.engine.tiny_models import by_generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import drop_graphs
 from tests.helpers.grid import but_for
+from tests.helpers.pretend_device import PretendDevice
 from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_kernels, rows_at
 
@@ -95,14 +98,26 @@ WRONG: dict[str, Spoil] = {
 }
 
 
-@pytest.mark.parametrize("what", but_for(("logits", "keys"), WRONG))
-def test_a_model_that_computes_something_else_runs_itself(target: Target, repeated: Repeated, what: str) -> None:
-    repeated.end = spoiling(WRONG[what])
-    refused = use_checked_graphs(target, batch=4, capture=repeated)
-    assert target.lm.runner is target.lm.stock
-    assert list(refused) == both("the model")
-    for why in refused.values():
-        assert f"its {what} differ from those without" in why
+OF_BOTH = [*product(["the model"], WRONG), *product(["the draft head"], ("logits", "states", "keys"))]
+QUICK = (("the model", "logits"), ("the model", "keys"), ("the draft head", "states"))
+
+
+@pytest.mark.parametrize("wrong", but_for(QUICK, OF_BOTH), ids="-".join)
+def test_what_computes_something_else_runs_itself(target: Target, repeated: Repeated, wrong: tuple[str, str]) -> None:
+    name, what = wrong
+    is_head = name == "the draft head"
+
+    def spoil(inputs: GraphInputs, out: GraphOutput) -> None:
+        if (inputs.states is not None) == is_head:
+            WRONG[what](inputs, out)
+
+    made, repeated.end = eagle(target), spoiling(spoil)
+    refused = use_checked_graphs(target, made, SHAPE, batch=4, capture=repeated)
+    assert list(refused) == both(name)
+    assert all(f"its {what} differ from those without" in why for why in refused.values())
+    assert (target.lm.runner is target.lm.stock) != is_head
+    assert (made.head.runner is made.head.stock) == is_head
+    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
 def test_threads_capture_one_after_the_other(repeated: Repeated, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,21 +134,6 @@ def test_threads_capture_one_after_the_other(repeated: Repeated, monkeypatch: py
         assert list(threads.map(partial(use_checked_graphs, capture=repeated), targets)) == [{}, {}]
     assert met == []
     assert gc.isenabled()
-
-
-@pytest.mark.parametrize("what", but_for(("states",), ("logits", "states", "keys")))
-def test_a_head_that_computes_something_else_runs_itself(target: Target, repeated: Repeated, what: str) -> None:
-    def spoil(inputs: GraphInputs, out: GraphOutput) -> None:
-        if inputs.states is not None:
-            WRONG[what](inputs, out)
-
-    made, repeated.end = eagle(target), spoiling(spoil)
-    refused = use_checked_graphs(target, made, SHAPE, capture=repeated)
-    assert list(refused) == both("the draft head")
-    assert all(f"its {what} differ" in why for why in refused.values())
-    assert made.head.runner is made.head.stock
-    assert isinstance(target.lm.runner, GraphedModel)
-    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
 @pytest.mark.parametrize("drafter", but_for(("lm", "eagle3"), ["self", "lm", "eagle1", "eagle3"]))
@@ -191,45 +191,36 @@ class CompilationError(Exception):
     """As Triton's: of no class that others know."""
 
 
-@pytest.mark.parametrize("part", ["the model", "the draft head", "drafts"])
-def test_after_a_broken_capture_no_other_is_tried(target: Target, repeated: Repeated, part: str) -> None:
-    """It is said once, and what was captured before is used."""
-    captures = {"the model": 1, "the draft head": OF_MODEL + 1, "drafts": OF_MODEL + OF_HEAD + 1}[part]
-
-    def begin(body: object) -> None:
-        assert repeated.captures <= captures
-        if repeated.captures == captures:
-            raise CaptureFailedError("RuntimeError: not permitted")
-
-    made, repeated.begin = eagle(target), begin
-    said = {"no further CUDA graph is captured": "RuntimeError: not permitted"}
-    assert use_checked_graphs(target, made, SHAPE, capture=repeated) == said
-    used = [model.runner is not model.stock for model in (target.lm, made.head)]
-    assert used == [part != "the model", part == "drafts"]
-    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
-
-
 FULL, REFUSED = torch.OutOfMemoryError("CUDA out of memory"), CompilationError("no such instruction")
+BROKEN = CaptureFailedError("RuntimeError: not permitted")
+NO_OTHER = {"no further CUDA graph is captured": "RuntimeError: not permitted"}
 NAMES = ("the model", "the draft head")
+OF_DRAFTS = OF_MODEL + OF_HEAD + 1
 
 
 @pytest.mark.parametrize(
-    ("error", "is_of_drafts", "said"),
+    ("error", "first", "said"),
     [
-        (FULL, False, {NONE.format(name): "memory: CUDA out of memory" for name in NAMES}),
-        (FULL, True, {BY_LEVELS: "OutOfMemoryError: CUDA out of memory"}),
-        (REFUSED, False, {line: "CompilationError: no such instruction" for name in NAMES for line in both(name)}),
+        *((BROKEN, first, NO_OTHER) for first in (1, OF_MODEL + 1, OF_DRAFTS)),
+        (FULL, 1, {NONE.format(name): "memory: CUDA out of memory" for name in NAMES}),
+        (FULL, OF_DRAFTS, {BY_LEVELS: "OutOfMemoryError: CUDA out of memory"}),
+        (REFUSED, 1, {line: "CompilationError: no such instruction" for name in NAMES for line in both(name)}),
     ],
 )
 def test_captures_that_fail_are_said(
-    target: Target, repeated: Repeated, error: Exception, is_of_drafts: bool, said: dict[str, str]
+    target: Target, repeated: Repeated, error: Exception, first: int, said: dict[str, str]
 ) -> None:
+    """What was captured before is used. After one that was broken off no other is tried."""
+
     def begin(body: object) -> None:
-        if "_begin" in str(body) or not is_of_drafts:
+        if repeated.captures >= first:
             raise error
 
     made, repeated.begin = eagle(target), begin
     assert use_checked_graphs(target, made, SHAPE, capture=repeated) == said
+    assert error is not BROKEN or repeated.captures == first
+    used = [model.runner is not model.stock for model in (target.lm, made.head)]
+    assert used == [first > 1, first > OF_MODEL + 1]
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
@@ -280,6 +271,7 @@ def test_four_bits_are_captured_as_they_are_and_that_is_said(target: Target, rep
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A model that says it is on a GPU; `asked` is what graphs were asked for."""
     lm = SimpleNamespace(device=torch.device("cuda"), attention="triton", refused={}, asked=None)
+    lm.state_bytes, lm.layers, lm.layers_with_keys = 0, 2, (0, 1)
 
     def use(target: Any, drafter: Any, shape: Any, *, batch: int) -> dict[str, str]:
         target.lm.asked = drafter, shape, batch
@@ -290,21 +282,19 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     return lm
 
 
-def stages(lm: SimpleNamespace, **changes: int) -> list[str]:
+def stages(lm: SimpleNamespace) -> list[str]:
     target: Any = SimpleNamespace(lm=lm)
-    drafter: Any = "a drafter"
-    return [stage.name for stage in run_by_graphs(target, drafter, SHAPE, **changes)]
+    drafter: Any = None
+    return [stage.name for stage in run_by_graphs(target, drafter, SHAPE)]
 
 
 def test_what_takes_long_is_said_before_it_is_done(on_gpu: SimpleNamespace) -> None:
     target: Any = SimpleNamespace(lm=on_gpu)
-    drafter: Any = None
-    coming = run_by_graphs(target, drafter, SHAPE)
+    drafter: Any = "a drafter"
+    coming = run_by_graphs(target, drafter, SHAPE, batch=16)
     assert next(coming).name == "preparing the GPU"
     assert on_gpu.asked is None
     assert list(coming) == []
-    assert on_gpu.asked == (None, SHAPE, 1)
-    assert stages(on_gpu, batch=16) == ["preparing the GPU"]
     assert on_gpu.asked == ("a drafter", SHAPE, 16)
 
 
@@ -319,28 +309,25 @@ def test_no_graphs_on_other_devices_and_back_ends_and_if_turned_off(
     monkeypatch.setenv("SPECEXTEND_GRAPHS", variable)
     assert stages(on_gpu) == []
     assert on_gpu.asked is None
+    assert tree_for(cast(LanguageModel, on_gpu), SHAPE) == SHAPE
 
 
 @pytest.mark.parametrize(
-    ("given", "larger"),
+    ("given", "larger", "changed"),
     [
-        (TreeShape(nodes=12, depth=5, width=3), TreeShape(nodes=60, depth=5, width=8)),
-        (TreeShape(nodes=64, depth=10, width=10), TreeShape(nodes=64, depth=10, width=10)),
-        (TreeShape(nodes=16, depth=20, width=2), TreeShape(nodes=60, depth=20, width=6)),  # a whole draft fits a graph
-        (TreeShape(nodes=100, depth=10, width=10), TreeShape(nodes=64, depth=10, width=10)),  # and a verification
+        (TreeShape(nodes=12, depth=5, width=3), TreeShape(nodes=60, depth=5, width=8), {}),
+        (TreeShape(nodes=64, depth=10, width=10), TreeShape(nodes=64, depth=10, width=10), {}),
+        (TreeShape(nodes=16, depth=20, width=2), TreeShape(nodes=60, depth=20, width=6), {}),  # fits a graph
+        (TreeShape(nodes=100, depth=10, width=10), TreeShape(nodes=64, depth=10, width=10), {}),  # and a verification
+        (SHAPE, SHAPE, {"state_bytes": 9}),
+        (SHAPE, SHAPE, {"layers_with_keys": (0,)}),
     ],
 )
 def test_trees_are_larger_where_their_nodes_cost_little(
-    on_gpu: SimpleNamespace, given: TreeShape, larger: TreeShape, monkeypatch: pytest.MonkeyPatch
+    on_gpu: SimpleNamespace, given: TreeShape, larger: TreeShape, changed: dict[str, Any]
 ) -> None:
-    on_gpu.state_bytes, on_gpu.layers, on_gpu.layers_with_keys = 0, 2, (0, 1)
-    lm: Any = on_gpu
-    assert tree_for(lm, given) == larger
-    without: dict[str, Any] = {"device": CPU, "attention": "torch", "state_bytes": 9, "layers_with_keys": (0,)}
-    for name, value in without.items():
-        assert tree_for(SimpleNamespace(**{**vars(on_gpu), name: value}), given) == given  # type: ignore[arg-type]
-    monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")
-    assert tree_for(lm, given) == given
+    vars(on_gpu).update(changed)
+    assert tree_for(cast(LanguageModel, on_gpu), given) == larger
 
 
 def test_what_speaks_against_them_is_one_line(on_gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,6 +362,13 @@ def failing(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args: Any) ->
     raise CompilationError("no such instruction\nin line 3")
 
 
+def failing_for_prompts(q: Any, *given: Any) -> Any:
+    """As on GPUs for which a package was not compiled: short texts may be read by another kernel."""
+    if q.shape[2] > MOST_CAUSAL:
+        raise RuntimeError("no kernel image is available for execution on the device")
+    return hybrid(q, *given)
+
+
 def wrong_in_trees(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args: Any) -> Any:
     return hybrid(q, k, v if tree_mask is None else v.flip(2), scale, tree_mask, *args)
 
@@ -387,17 +381,20 @@ def wrong_in_prompts(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args
     ("broken", "why"),
     [
         (failing, "CompilationError: no such"),
+        (failing_for_prompts, "RuntimeError: no kernel image"),
         (wrong_in_trees, "its logits of a draft tree differ"),
         (wrong_in_prompts, "its logits of a prompt differ"),
     ],
 )
-def test_attention_that_fails_is_replaced(broken: Any, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_that_fails_is_replaced(
+    pretend: PretendDevice, broken: Any, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lm_module, "preferred", lambda device, name: ("triton", "torch"))
     monkeypatch.setitem(BACKENDS, "triton", AttentionBackend(lambda: broken))
-    lm = LanguageModel(tiny())
+    lm = LanguageModel(tiny().to("cuda"))
     assert (lm.attention, lm.backend) == ("torch", hybrid)
     assert list(lm.refused) == ["triton"]
     assert lm.refused["triton"].startswith(why)
     monkeypatch.setattr(lm_module, "preferred", lambda device, name: ("triton",))
-    with pytest.raises((ModelError, CompilationError)):
-        LanguageModel(tiny())
+    with pytest.raises((ModelError, CompilationError, RuntimeError)):
+        LanguageModel(tiny().to("cuda"))

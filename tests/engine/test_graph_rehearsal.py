@@ -1,33 +1,36 @@
-"""Every family and every head as CUDA graphs, rehearsed: no host reads, no numbers or addresses that change."""
+"""CUDA graphs of every family and head, rehearsed: no host reads, no numbers or addresses that change, few launches."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from functools import wraps
 from itertools import count
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from specextend_cli.engine.batch import BatchRequest, decode_batch
+from specextend_cli.engine.batch import BatchRequest
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graphs, ops
 from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.cuda.graphs import TREE_BUCKETS
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, NgramDrafter
-from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import VARIANTS, tiny_head
-from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, RECURRENT, by_generate, generate, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, run, small
+from tests.engine.tiny_models import CONFIGS, RECURRENT, by_generate, generate, make, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, decode_together, run, small
 from tests.helpers.graph_identity import check_identity, use_few_graphs
-from tests.helpers.grid import but_for
+from tests.helpers.grid import but_for, grid
 from tests.helpers.rehearsed_capture import CaptureError, Rehearsal
-from tests.helpers.repeated_capture import only_stock_layers
+from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
 from tests.helpers.triton_marks import interpreted
 
@@ -39,7 +42,7 @@ FUSED = {
     *("qwen2-window", "mistral-window", "ministral"),
 }
 """Families of which the fused forward takes the place of transformers' layers."""
-STOCK = sorted({*ARCHITECTURES, *FAMILIES} - FUSED)
+STOCK = sorted({*CONFIGS} - FUSED)
 """Those that run by graphs of transformers' layers."""
 QUICK = [("llama", "fused"), ("lfm2", "stock"), ("gpt-oss", "stock")]
 
@@ -86,13 +89,11 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
         rehearsal.replays = 0
         assert written(target, drafter, positions="absolute") == by_generate(NEW, LENGTH, name)
         assert rehearsal.replays >= 4
-    rehearsal.replays, lengths, tokens = 0, (30, 9, 18), [list[int](), list[int](), list[int]()]
-    texts = [prompt(60, seed=n)[:n] for n in lengths]
+    rehearsal.replays, texts = 0, [prompt(60, seed=length)[:length] for length in (30, 9, 18)]
     requests = [BatchRequest(text, Stop(6 + number)) for number, text in enumerate(texts)]
-    for number, event in decode_batch(lm, requests, slots=3):
-        tokens[number].extend(event.tokens if isinstance(event, Accepted) else ())
-    assert tokens == [generate(tiny(name), text, 6 + number) for number, text in enumerate(texts)]
-    assert rehearsal.replays == 7
+    expected_texts = [generate(tiny(name), text, 6 + number) for number, text in enumerate(texts)]
+    assert decode_together(lm, requests, 3) == expected_texts
+    assert rehearsal.replays >= 7
     assert rehearsal.captures == captures
 
 
@@ -155,18 +156,106 @@ def test_host_reads_are_refused(how: str) -> None:
 
 
 def test_what_changes_between_replays_is_refused() -> None:
-    x, numbers = torch.ones(3), count()
-    _, replay = Rehearsal()(lambda: x + next(numbers), x.device)
+    """A number, or where an input lies."""
+    inputs, numbers = [torch.ones(3)], count()
+    _, replay = Rehearsal()(lambda: inputs[0] + next(numbers), inputs[0].device)
     with pytest.raises(CaptureError, match="was captured as"):
         replay()
-
-
-def test_an_input_that_moves_is_refused() -> None:
-    inputs = [torch.ones(3)]
-    out, replay = Rehearsal()(lambda: inputs[0] + 1, torch.device("cpu"))
+    out, replay = Rehearsal()(lambda: inputs[0] + 1, inputs[0].device)
     inputs[0].fill_(4.0)
     replay()
     assert out.tolist() == [5.0] * 3
     inputs[0] = torch.ones(3)
     with pytest.raises(CaptureError, match="address"):
         replay()
+
+
+MOST = 12
+"""Launches of a fused layer: 4 products of matrices, and what stands between them."""
+OF_LLAMA = 9
+"""The table in docs/performance.md: of a Llama's."""
+
+_aten = torch.ops.aten
+_LAUNCHES_NOTHING = {_aten.empty, _aten.empty_like, _aten.new_empty, _aten.empty_strided, _aten._unsafe_view}
+
+
+class Launches(TorchDispatchMode):
+    """A `Capture` that counts, for each captured function, what launches a kernel; ours count as one each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capture = Repeated()
+        self.found: Counter[str] = Counter()
+        self.bodies: list[Counter[str]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not (func.is_view or func.overloadpacket in _LAUNCHES_NOTHING):
+            self.found[str(func)] += 1
+        return func(*args, **kwargs or {})
+
+    def __call__(self, body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
+        self.found = Counter()
+        with self:
+            body()
+        self.bodies.append(self.found.copy())  # our kernels go on counting
+        return self.capture(body, device)
+
+    def of_kernel(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """The kernel as one launch: it hides what it does from modes."""
+
+        @wraps(kernel)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.found[kernel.__name__] += 1
+            return kernel(*args, **kwargs)
+
+        return counted
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
+    counting = Launches()
+    replace_kernels(monkeypatch, counting.of_kernel)
+    return counting
+
+
+def prepared(launches: Launches, target: Target, drafter: Drafter | None = None) -> set[str]:
+    launches.bodies.clear()
+    return set(use_checked_graphs(target, drafter, None if drafter is None else SHAPE, capture=launches))
+
+
+def added(larger: Counter[str], smaller: Counter[str]) -> Counter[str]:
+    """What one has more; nothing is fewer."""
+    assert not smaller - larger
+    return larger - smaller
+
+
+@grid(name=["llama", "qwen2", "qwen3", "mistral-window", "granite"], nodes=[1, 8])
+def test_fused_layers(launches: Launches, name: str, nodes: int) -> None:
+    """What another layer adds to a tree's forward."""
+    bodies = []
+    for layers in (2, 3):
+        config = CONFIGS[name]()
+        config.num_hidden_layers = layers
+        assert not prepared(launches, Target(LanguageModel(make(config), backend="triton")))
+        bodies.append(launches.bodies[TREE_BUCKETS.index(nodes) - len(TREE_BUCKETS)])
+    found = added(bodies[1], bodies[0])
+    assert found.total() <= (OF_LLAMA if name == "llama" else MOST), found
+    assert sum(found[kind] for kind in ("aten.mm.default", "aten.addmm.default", "aten.linear.default")) == 4, found
+    assert found["attend_at"] == found["rope_and_store"] == found["gated"] == 1
+    assert found["add_norm"] == 2
+
+
+LEVEL = 16
+"""The table in docs/performance.md: operations of a level of an EAGLE-3 head's tree."""
+
+
+def test_operations_of_a_level(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, totals = Target(LanguageModel(tiny(), backend="triton")), []
+    for prepare in (lambda: None, lambda: only_stock_layers(monkeypatch)):
+        prepare()
+        prepared(launches, target, EagleDrafter(tiny_head("eagle3"), target, small("full")))
+        *_, two, one, none = launches.bodies  # levels after the first, which is the root's children
+        assert added(two, one) == added(one, none)
+        totals.append(added(one, none).total())
+    assert totals[0] == LEVEL
+    assert totals[1] > 2 * LEVEL

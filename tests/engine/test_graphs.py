@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import LlamaConfig
+from transformers import LlamaConfig, PreTrainedModel
 
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
-from specextend_cli.engine.batch import BatchRequest, decode_batch
-from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.body import MOST_SLOTS
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
 from specextend_cli.engine.cuda.stock import _ByAddress
-from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model, model_drafters
-from specextend_cli.engine.events import Accepted
+from specextend_cli.engine.drafters import Drafter, LMDrafter, model, model_drafters
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, rope, tiny, windowed_draft
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
+from tests.engine.test_batch import batched, plainly
+from tests.engine.tiny_models import COMMON, VOCABULARY, by_generate, generate, make, prompt, rope, tiny, windowed_draft
+from tests.helpers.decoding import DRAFTERS, NEW, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
 from tests.helpers.graph_identity import SHAPE, drop_graphs
 from tests.helpers.grid import but_for, pairs
@@ -40,7 +39,6 @@ from tests.helpers.torch_kernels import replace_kernels
 LONG = prompt(150)
 BATCH = 4
 OF_TARGET = len(TREE_BUCKETS) + len([b for b in BATCH_BUCKETS if b // 2 < BATCH])
-OF_DRAFTS = len(PENDING_BUCKETS) + SHAPE.depth
 
 
 @dataclass
@@ -56,8 +54,8 @@ class Captured:
     def lm(self) -> LanguageModel:
         return self.target.lm
 
-    def prepare(self, drafter: Drafter | None = None, shape: TreeShape = SHAPE, **changes: Any) -> dict[str, str]:
-        refused = use_checked_graphs(self.target, drafter, shape, **{"batch": BATCH, "capture": self.taken, **changes})
+    def prepare(self, drafter: Drafter | None = None) -> dict[str, str]:
+        refused = use_checked_graphs(self.target, drafter, SHAPE, batch=BATCH, capture=self.taken)
         self.at_load = self.taken.captures
         self.forget()
         return refused
@@ -110,39 +108,6 @@ def layers(whose: str, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch) 
     return whose
 
 
-def expected_refusals(drafter: Drafter, layers: str) -> set[str]:
-    """What is said of a model that could not be fused."""
-    names = {"the model"}
-    for one in model_drafters(drafter):
-        if isinstance(one, EagleDrafter):
-            names.add("the draft head")
-        elif isinstance(one, LMDrafter) and not one.is_self:
-            names.add("the draft model")
-    return {f"{name} keeps transformers' layers" for name in names} if layers == "stock" else set()
-
-
-SOME = ("none", "self", "lm", "eagle3-window", "blend-eagle")
-"""Drafters of the quick tests: every kind, of which the last has four."""
-
-
-@pairs(SOME, drafter=DRAFTERS, policy=POLICIES, whose=LAYERS)
-def test_every_drafter_and_policy(captured: Captured, drafter: str, policy: str, layers: str) -> None:
-    """The tokens, and how many of each tree were accepted: to draft nonsense would change no token."""
-    target, retrieval = captured.target, small(policy)
-    _, without = run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)
-    made = DRAFTERS[drafter](target, retrieval)
-    assert set(captured.prepare(made)) == expected_refusals(made, layers)
-    models = model_drafters(made)
-    own = [one for one in models if not getattr(one, "is_self", False)]
-    assert captured.at_load == OF_TARGET + len(TREE_BUCKETS) * len(own) + OF_DRAFTS * len(models)
-    written, meter = run(target, made, LONG, retrieval, shape=SHAPE)
-    assert written == by_generate(NEW)
-    assert meter.accepted_lengths == without.accepted_lengths
-    captured.check()
-    in_drafts = captured.taken.replays - len(captured.taken.rows)
-    assert (in_drafts > 0) == bool(models)
-
-
 def noted(drafter: Drafter) -> list[dict[tuple[int, ...], float]]:
     """The scores of what it will propose, by the paths' tokens."""
     trees: list[dict[tuple[int, ...], float]] = []
@@ -154,21 +119,38 @@ def noted(drafter: Drafter) -> list[dict[tuple[int, ...], float]]:
             paths[node] = (*(paths[parent] if node else ()), token)
         trees.append({paths[node]: score for node, score in enumerate(tree.scores)})
         assert tree.cost == (tree.depths, SHAPE.depth)
+        assert max(tree.tokens) < VOCABULARY
         return tree
 
     drafter.propose = noting  # type: ignore[method-assign]
     return trees
 
 
-@pairs([2, 1000], vocabulary=[2, 40, 98, 1000], whose=LAYERS)
-def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, layers: str, vocabulary: int) -> None:
-    """Also where the draft model has more tokens than the target, or fewer, or fewer than a level has nodes."""
-    target, retrieval, found = captured.target, small("retrieval"), []
-    draft = make(LlamaConfig(**{**COMMON, "vocab_size": vocabulary}), seed=4)
+DRAFTS: dict[object, Callable[[], PreTrainedModel]] = {
+    **{n: partial(make, LlamaConfig(**{**COMMON, "vocab_size": n}), seed=4) for n in (2, 1000, 40, 98)},
+    "absolute": windowed_draft,
+    "compact": partial(tiny, "mistral-window", seed=2),
+}
+
+
+@pairs([2, 1000, "absolute", "compact"], draft=DRAFTS, whose=LAYERS)
+def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, layers: str, draft: int | str) -> None:
+    """Also where the draft model has more tokens than the target, or fewer, or fewer than a level has nodes.
+
+    Where a draft's working set has gaps, a window counts positions.
+    """
+    target, changes, found = captured.target, dict[str, Any](), []
+    if isinstance(draft, str):
+        changes = {"positions": draft, "recent": 4}  # fewer than a window
+    retrieval, lm = small("retrieval", **changes), DRAFTS[draft]()
     for with_graphs in (False, True):
-        made = LMDrafter(LanguageModel(draft, backend="triton"), target, retrieval)
+        made = LMDrafter(LanguageModel(lm, backend="triton"), target, retrieval)
         if with_graphs:
-            assert set(captured.prepare(made)) == expected_refusals(made, layers)
+            refused = captured.prepare(made)
+            kept = {f"{name} keeps transformers' layers" for name in ("the model", "the draft model")}
+            assert set(refused) <= kept
+            assert draft == "absolute" or set(refused) == (kept if layers == "stock" else set())
+            assert made.lm.runner is not made.lm.stock
         found.append(noted(made))
         assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
     captured.check()
@@ -232,110 +214,34 @@ def test_more_pending_tokens_than_a_graph_reads(
     assert captured.taken.captures == captured.at_load
 
 
-@pytest.mark.parametrize("positions", ["absolute", "compact"])
-def test_draft_models_with_windows(captured: Captured, kernels_of_torch: None, positions: str) -> None:
-    """Where a draft's working set has gaps, a window counts positions; whole drafts are as many as without graphs."""
-    target, retrieval = captured.target, small("retrieval", positions=positions, recent=4)  # fewer than a window
-    draft = windowed_draft() if positions == "absolute" else tiny("mistral-window", seed=2)
-    made = LMDrafter(LanguageModel(draft, backend="triton"), target, retrieval)
-    found = noted(made)
-    assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
-    without, made = found, LMDrafter(LanguageModel(draft, backend="triton"), target, retrieval)
-    assert "drafts are grown level by level" not in captured.prepare(made)
-    assert made.lm.runner is not made.lm.stock
-    found = noted(made)
-    assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
-    for one, other in zip(found, without, strict=True):
-        assert one == pytest.approx(other, rel=1e-3)
-    captured.check()
-
-
-@pairs(("self", "eagle3"), drafter=["none", "self", "lm", "eagle1", "eagle3", "blend-eagle"], whose=LAYERS)
-def test_nothing_is_captured_for_caches_that_grow(captured: Captured, drafter: str, layers: str) -> None:
-    target, retrieval = captured.target, small("retrieval", top_k=60)
+@pairs(("self", "lm", "eagle3"), drafter=["none", "self", "lm", "eagle1", "eagle3", "blend-eagle"], whose=LAYERS)
+def test_nothing_is_captured_for_caches_that_grow_and_models_that_are_suspended(
+    captured: Captured, drafter: str, layers: str
+) -> None:
+    target, retrieval, gate = captured.target, small("retrieval", top_k=60), Impatient(SHAPE, enabled=False)
     made = DRAFTERS[drafter](target, retrieval)
     captured.prepare(made)
     for length in (40, 150, 700):
+        captured.forget()
         capacity = target.cache.capacity
-        assert run(target, made, prompt(length), retrieval, new=10, shape=SHAPE)[0] == by_generate(10, length)
+        assert run(target, made, prompt(length), retrieval, new=10, gate=gate)[0] == by_generate(10, length)
         captured.check()
     assert target.cache.capacity > capacity
     assert all(one.working.cache.capacity > 256 for one in model_drafters(made))  # the working set has grown, too
 
 
-@pairs(("lm", "blend-eagle"), drafter=["lm", "eagle3", "blend-eagle"], whose=LAYERS)
-def test_nothing_is_captured_for_models_that_are_suspended(captured: Captured, drafter: str, layers: str) -> None:
-    target, retrieval, gate = captured.target, small("retrieval"), Impatient(SHAPE, enabled=False)
-    made = DRAFTERS[drafter](target, retrieval)
-    captured.prepare(made)
-    for _ in range(3):
-        captured.forget()
-        assert run(target, made, LONG, retrieval, gate=gate)[0] == by_generate(NEW)
-        captured.check()
-
-
-SAMPLED = Sampling(temperature=0.9, seed=3, repetition_penalty=1.2)
-KINDS = (Sampling(), Sampling(), SAMPLED, Sampling(), Sampling(), Sampling(no_repeat_ngram=2), Sampling())
-LENGTHS = (40, 9, 33, 290, 1, 57, 20)
-NEWS = (12, 30, 5, 7, 22, 16, 3)
-
-
-def emitted(lm: LanguageModel, slots: int) -> list[list[int]]:
-    """Tokens of each request."""
-    requests = [
-        BatchRequest(prompt(300, seed=n)[:n], Stop(new), kind)
-        for n, new, kind in zip(LENGTHS, NEWS, KINDS, strict=True)
-    ]
-    tokens: list[list[int]] = [[] for _ in requests]
-    for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
-        if isinstance(event, Accepted):
-            tokens[number] += event.tokens
-    return tokens
-
-
-@pairs([1, 4], slots=[1, 2, 3, 4], whose=LAYERS)
-def test_batches_by_graphs_write_what_generate_does(captured: Captured, layers: str, slots: int) -> None:
-    """Prompts of many lengths, slots that are filled again, sequences that are sampled in different ways."""
-    without = emitted(captured.lm, slots)
+@pairs([1, 4, 6], slots=[1, 4, 6, 2, 3], whose=LAYERS)
+def test_batches_by_graphs_write_what_plain_decoding_does(captured: Captured, layers: str, slots: int) -> None:
+    """A larger batch than was captured runs on the model itself."""
     captured.prepare()
     for _ in range(2):  # the second time with another cache
         captured.forget()
-        assert emitted(captured.lm, slots) == without
+        assert batched(captured.lm, "mixed", slots) == plainly("mixed")
         assert captured.taken.captures == captured.at_load
-        assert all(sequences == 1 for sequences, _ in captured.asked)
-        assert set(captured.taken.rows) - {1} == {1: {2}, 2: {2}, 3: {2, 4}, 4: {2, 4}}[slots]
-    greedy = [number for number, kind in enumerate(KINDS) if kind == Sampling()]
-    for number in greedy:
-        expected = generate(tiny(), prompt(300, seed=LENGTHS[number])[: LENGTHS[number]], NEWS[number])
-        assert without[number] == expected
-
-
-def test_a_larger_batch_than_was_captured(captured: Captured, kernels_of_torch: None) -> None:
-    without = emitted(captured.lm, 6)
-    captured.prepare()
-    assert emitted(captured.lm, 6)[0] == without[0]
-    assert {6} <= {sequences for sequences, _ in captured.asked} <= {1, 5, 6}
-    assert set(captured.taken.rows) - {1} == {2, 4}
-    assert captured.taken.captures == captured.at_load
-
-
-def test_nodes_are_read_from_what_a_graph_was_given(captured: Captured, kernels_of_torch: None) -> None:
-    """As sampling reads them; later trees leave them as they are."""
-    target = captured.target
-    captured.prepare()
-    target.begin(300)
-    target.prefill(torch.tensor(LONG))
-    parents = [0, *torch.randint(63, (63,), generator=torch.Generator().manual_seed(1)).remainder(torch.arange(1, 64))]
-    shapes = [[int(parent) for parent in parents[:n]] for n in (64, 5, 7, 2, 1)]
-    trees = [DraftTree(list(range(20, 20 + n)), one, [1.0] * n) for one in shapes for n in [len(one)]]
-    for tree in trees:
-        target.verify(tree)
-        target.commit([0])
-    for tree in trees:
-        assert (tree._uploaded != {}) == (len(tree) > 1)
-        fresh = DraftTree(tree.tokens, tree.parents, tree.scores).on("cpu")
-        for ours, theirs in zip(tree.on("cpu"), fresh, strict=True):
-            assert ours.equal(theirs)
+        asked = {sequences for sequences, _ in captured.asked}
+        assert asked <= {1, 5, 6}
+        assert bool(asked - {1}) == (slots > BATCH)
+        assert set(captured.taken.rows) - {1} == ({2} if slots < 3 else {2, 4})
 
 
 @pytest.mark.parametrize("whose", LAYERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from transformers import LlamaConfig, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+from transformers import NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.attention.split_kv import fits
 from specextend_cli.engine.batch import BatchRequest
@@ -18,19 +18,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree
-from tests.engine.tiny_models import (
-    ARCHITECTURES,
-    COMMON,
-    FAMILIES,
-    RECURRENT,
-    VOCABULARY,
-    by_generate,
-    generate,
-    make,
-    prompt,
-    tiny,
-)
+from tests.engine.tiny_models import CONFIGS, RECURRENT, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import (
     DRAFTERS,
     FAMILY_DRAFTERS,
@@ -73,23 +61,6 @@ def by_full_weights() -> list[int]:
     return generate(unpack(four_bit(made=broad)), prompt(), NEW)
 
 
-@pytest.mark.parametrize("tokens", [40, 96, 98, 1000])
-def test_a_draft_with_more_or_fewer_tokens_proposes_only_those_of_the_target(tokens: int) -> None:
-    target, retrieval, proposed = Target(LanguageModel(tiny())), small("retrieval"), set[int]()
-    drafter = LMDrafter(LanguageModel(make(LlamaConfig(**{**COMMON, "vocab_size": tokens}), seed=4)), target, retrieval)
-    propose = drafter.propose
-
-    def noted(shape: TreeShape) -> DraftTree:
-        tree = propose(shape)
-        proposed.update(tree.tokens[1:])
-        return tree
-
-    drafter.propose = noted  # type: ignore[method-assign]
-    assert run(target, drafter, prompt(), retrieval)[0] == by_generate(NEW)
-    assert len(proposed) > 20
-    assert max(proposed) < min(tokens, VOCABULARY)
-
-
 @pytest.mark.parametrize("drafter", but_for(("none", "self", "lm", "eagle3", "blend-eagle"), DRAFTERS))
 def test_suspended_models_change_no_token(drafter: str) -> None:
     target, retrieval, gate = Target(LanguageModel(tiny())), small("retrieval"), Impatient(SHAPE, enabled=False)
@@ -111,7 +82,7 @@ def test_suspended_models_change_no_token(drafter: str) -> None:
 SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
 
 
-@pairs(name=[*ARCHITECTURES, *FAMILIES], drafter=SOME, policy=POLICIES)
+@pairs(name=CONFIGS, drafter=SOME, policy=POLICIES)
 def test_every_model(name: str, drafter: str, policy: str) -> None:
     """Windows, sinks, capped logits, experts, layers without positions, with recurrence: those do not draft."""
     target, retrieval = Target(LanguageModel(tiny(name))), small(policy)
@@ -122,17 +93,7 @@ def test_every_model(name: str, drafter: str, policy: str) -> None:
     assert len(set(written)) > 5  # or little would be shown by it
 
 
-WINDOWED = ["gemma2", "gemma3", "gemma4", "gpt-oss", "granite-swa", "mistral-window", "qwen2-window", "phi3-window"]
-
-
-@pairs(name=WINDOWED, backend=["torch", "reference", "split"])
-def test_every_back_end(name: str, backend: str) -> None:
-    target, retrieval = Target(LanguageModel(tiny(name), backend=backend)), small("retrieval")
-    written = run(target, DRAFTERS["blend"](target, retrieval), prompt(), retrieval, new=20)[0]
-    assert written == by_generate(20, name=name)
-
-
-@grid(name=[*ARCHITECTURES, *FAMILIES], slots=[1, 3, 8])
+@grid(name=CONFIGS, slots=[1, 3, 8])
 def test_a_batch_equals_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 1, 57)]
     lengths = (7, 12, 1, 9, 5)
@@ -141,31 +102,32 @@ def test_a_batch_equals_generate(name: str, slots: int) -> None:
     assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
 
 
-@pytest.mark.parametrize("drafter", but_for(("ngram", "self", "blend"), DRAFTERS))
-def test_processors_that_look_back_get_the_same_tokens(drafter: str) -> None:
-    model = tiny()
+SAMPLINGS = {
+    "greedy": Sampling(),
+    "penalized": Sampling(repetition_penalty=1.3, no_repeat_ngram=2, penalty_scope="all"),
+    "sampled": Sampling(temperature=0.8, top_k=30, top_p=0.95, seed=11, repetition_penalty=1.1),
+}
+
+
+@cache
+def without_drafts(sampling: str) -> list[int]:
+    """Processors that look back are transformers', samples those of plain decoding."""
+    if sampling == "sampled":
+        return run(Target(LanguageModel(tiny())), NoDrafter(), prompt(), small("full"), SAMPLINGS[sampling])[0]
     processors = [RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)]
-    expected = generate(model, prompt(), NEW, processors)
-    target = Target(LanguageModel(model))
-    retrieval = small("retrieval")
-    sampling = Sampling(repetition_penalty=1.3, no_repeat_ngram=2, penalty_scope="all")
-    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, sampling)[0] == expected
+    return generate(tiny(), prompt(), NEW, processors if sampling == "penalized" else ())
 
 
-@pytest.mark.parametrize("drafter", but_for(("random", "eagle1", "blend-eagle"), DRAFTERS))
-def test_sampling_equals_plain_sampling_token_for_token(drafter: str) -> None:
-    target = Target(LanguageModel(tiny()))
-    retrieval = small("retrieval")
-    sampling = Sampling(temperature=0.8, top_k=30, top_p=0.95, seed=11, repetition_penalty=1.1)
-    expected, _ = run(target, NoDrafter(), prompt(), retrieval, sampling)
-    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, sampling)[0] == expected
-
-
-@pytest.mark.parametrize("drafter", but_for(("lm", "blend", "eagle3-window"), DRAFTERS))
-def test_the_gate_changes_no_token(drafter: str) -> None:
-    target = Target(LanguageModel(tiny()))
-    retrieval = small("retrieval")
-    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, gate=True)[0] == by_generate(NEW)
+@pairs(
+    ("ngram", "self", "blend", "random", "eagle1", "blend-eagle", "lm", "eagle3-window"),
+    drafter=DRAFTERS,
+    sampling=SAMPLINGS,
+    gate=(False, True),
+)
+def test_neither_sampling_nor_the_gate_changes_a_token(drafter: str, sampling: str, gate: bool) -> None:
+    target, retrieval = Target(LanguageModel(tiny())), small("retrieval")
+    made = DRAFTERS[drafter](target, retrieval)
+    assert run(target, made, prompt(), retrieval, SAMPLINGS[sampling], gate=gate)[0] == without_drafts(sampling)
 
 
 @pytest.mark.parametrize("name", but_for(("ngram", "lm-window", "eagle3"), DRAFTERS))

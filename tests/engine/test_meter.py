@@ -40,12 +40,9 @@ def slow(*seconds: float) -> list[Accepted]:
         ((drafted(16), plain(8)), (16 * 3 + 8) * 0.01 / (16 * 0.015 + 8 * 0.01)),
         ((drafted(16), slow(*[0.02] * 8)), (16 * 3 + 8) * 0.02 / (16 * 0.015 + 8 * 0.02)),  # a wrong estimate
         ((drafted(16), slow(*[*[0.01] * 9, 0.2] * 4)), None),  # uneven
+        ((plain(500, batch_size=16), drafted(500)), None),  # batches do not count
+        ((plain(500, batch_size=16), drafted(16), plain(8)), (16 * 3 + 8) * 0.01 / (16 * 0.015 + 8 * 0.01)),
     ],
 )
 def test_speedups(kinds: tuple[Iterable[Accepted], ...], expected: float | None) -> None:
     assert speedup(*kinds) == (expected if expected is None else pytest.approx(expected))
-
-
-def test_batches_do_not_count_for_the_speedup() -> None:
-    assert speedup(plain(500, batch_size=16), drafted(500)) is None
-    assert speedup(plain(500, batch_size=16), drafted(16), plain(8)) == speedup(drafted(16), plain(8))

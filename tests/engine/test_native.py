@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,11 +13,10 @@ import torch
 from gguf import GGMLQuantizationType as Kind
 from torch import Tensor
 
-from specextend_cli.engine import native
 from specextend_cli.engine.attention import split_kv
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
-from specextend_cli.engine.attention.split_kv import SplitKV, additive, fits
+from specextend_cli.engine.attention.split_kv import SplitKV, additive
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native import kernels as single
@@ -45,20 +43,11 @@ def filled_with_nan() -> Iterator[None]:
         torch.use_deterministic_algorithms(False)
 
 
-def attend(q: Tensor, own: tuple[Tensor, ...], cached: tuple[Tensor, ...], scale: float, mask: Tensor) -> Tensor:
-    """Over cached keys and values, and own ones behind them."""
-    return single.attend(q, *_joined(own, cached), scale, mask)
-
-
-def attend_causal(
-    q: Tensor, own: tuple[Tensor, ...], cached: tuple[Tensor, ...], scale: float, **options: Any
-) -> Tensor:
-    return single.attend_causal(q, *_joined(own, cached), scale, **options)
-
-
-def _joined(own: tuple[Tensor, ...], cached: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    keys, values = (torch.cat(pair, 2) for pair in zip(cached, own, strict=True))
-    return keys, values
+def attended(n: int, heads: int, total: int, dim: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries as a projection leaves them, keys and values of three heads as a cache with rows to spare has them."""
+    torch.manual_seed(0)
+    k, v = torch.randn(2, 1, 3, total + 50, dim).to(dtype)[:, :, :, :total]
+    return torch.randn(1, n, heads, dim).to(dtype).transpose(1, 2), k, v
 
 
 def distance(ours: Tensor, expected: Tensor) -> float:
@@ -182,19 +171,15 @@ def test_products_of_other_shapes_are_refused(kernels: str) -> None:
 def test_attention_equals_the_reference(
     kernels: str, seen: int, dim: int, dtype: torch.dtype, tolerance: float
 ) -> None:
-    torch.manual_seed(0)
     for nodes, groups in ((1, 3), (1, 1), (2, 3), (1, 7), (2, 4), (5, 3), (12, 4), (40, 1)):
-        q = torch.randn(1, nodes, 3 * groups, dim).to(dtype).transpose(1, 2)
-        keys, values = torch.randn(2, 1, 3, seen + 50, dim).to(dtype)[:, :, :, :seen]
-        k, v = torch.randn(2, 1, nodes, 3, dim).to(dtype).transpose(2, 3)
+        q, k, v = attended(nodes, 3 * groups, seen + nodes, dim, dtype)
         tree = DraftTree(list(range(nodes)), [0] + [i // 2 for i in range(nodes - 1)], [1.0] * nodes)
         mask = tree.mask if nodes > 1 else None
-        out = attend(q, (k, v), (keys, values), 0.2, additive(mask))
+        out = single.attend(q, k, v, 0.2, additive(mask))
         assert out.dtype == dtype
-        joined = (torch.cat(pair, 2).double() for pair in ((keys, k), (values, v)))
-        assert distance(out, reference(q.double(), *joined, 0.2, mask)) < tolerance
+        assert distance(out, reference(q.double(), k.double(), v.double(), 0.2, mask)) < tolerance
         with filled_with_nan():
-            assert torch.equal(attend(q, (k, v), (keys, values), 0.2, additive(mask)), out)
+            assert torch.equal(single.attend(q, k, v, 0.2, additive(mask)), out)
 
 
 @ours
@@ -205,16 +190,13 @@ def test_a_prompt_s_attention_equals_the_reference(
     kernels: str, seen: int, n: int, dim: int, dtype: torch.dtype, tolerance: float
 ) -> None:
     """Each query sees what is cached, and of what is read with it no more than comes before it."""
-    torch.manual_seed(0)
     for groups, window, cap in ((1, None, None), (3, None, None), (3, 50, 0.7), (1, 1, None), (3, 64, None)):
-        q = torch.randn(1, n, 3 * groups, dim).to(dtype).transpose(1, 2)
-        keys, values = torch.randn(2, 1, 3, seen + 50, dim).to(dtype)[:, :, :, :seen]
-        k, v = torch.randn(2, 1, n, 3, dim).to(dtype).transpose(2, 3)
-        out = attend_causal(q, (k, v), (keys, values), 0.2, window=window, cap=cap)
+        q, k, v = attended(n, 3 * groups, seen + n, dim, dtype)
+        out = single.attend_causal(q, k, v, 0.2, window=window, cap=cap)
         assert out.dtype == dtype
-        joined = (torch.cat(pair, 2).double() for pair in ((keys, k), (values, v)))
         mask = torch.ones(n, seen + n, dtype=torch.bool).tril(seen).triu(seen + 1 - (window or seen + n))
-        assert distance(out, reference(q.double(), *joined, 0.2, mask, SoftmaxOptions(cap))) < tolerance
+        expected = reference(q.double(), k.double(), v.double(), 0.2, mask, SoftmaxOptions(cap))
+        assert distance(out, expected) < tolerance
 
 
 @ours
@@ -248,46 +230,35 @@ def test_split_kv_uses_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch
 
 
 @ours
-def test_large_and_distant_scores(kernels: str) -> None:
-    """The largest score is in the middle, or an own key's, and of others next to nothing is left."""
-    torch.manual_seed(0)
-    q, (k, v), (keys, values) = torch.randn(1, 3, 1, 64), torch.randn(2, 1, 3, 1, 64), torch.randn(2, 1, 3, 200, 64)
-    keys[:, :, 100] = 50 * q[:, :, 0]
-    out = attend(q, (k, v), (keys, values), 1.0, additive(None))
-    torch.testing.assert_close(out[:, :, 0], values[:, :, 100])
-    k[:, :, 0] = 100 * q[:, :, 0]
-    out = attend(q, (k, v), (keys, values), 1.0, additive(None))
-    torch.testing.assert_close(out, v)
-
-
-@ours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("at", [0, 3, 51, 255, 256, 275, 276])
 @pytest.mark.parametrize("later", [1.0, 100.0])
 def test_a_nan_key(kernels: str, later: float, at: int, dtype: torch.dtype) -> None:
     """It spoils what sees it, wherever it lies in a block or a part, and however large the scores are that follow."""
-    torch.manual_seed(0)
-    q, (keys, values) = torch.randn(1, 3, 1, 64).to(dtype), torch.randn(2, 1, 3, 700, 64).to(dtype)
-    keys[:, :, at + 1 :] = later * q
-    keys[:, :, at] = torch.nan
-    for seen in (at + 1, at + 40, at + 400):
-        k, v = keys[:, :, seen : seen + 1], values[:, :, seen : seen + 1]
-        out = attend(q, (k, v), (keys[:, :, :seen], values[:, :, :seen]), 0.2, additive(None))
-        assert out.isnan().all(), seen
+    q, k, v = attended(1, 3, 700, 64, dtype)
+    k[:, :, at + 1 :] = later * q
+    k[:, :, at] = torch.nan
+    for seen in (at + 2, at + 41, at + 401):
+        assert single.attend(q, k[:, :, :seen], v[:, :, :seen], 0.2, additive(None)).isnan().all(), seen
 
 
 @ours
 @pytest.mark.parametrize("rise", [0.003, 0.05, 0.5, -0.05, -0.5])
-def test_scores_that_rise_and_fall(kernels: str, rise: float) -> None:
-    """What was gathered is rescaled now and then: when scores have risen by more than a little, if they ever do."""
-    torch.manual_seed(0)
-    q, (k, v), (keys, values) = torch.ones(1, 3, 2, 64), torch.randn(2, 1, 3, 2, 64), torch.randn(2, 1, 3, 700, 64)
-    keys += rise / 64 * torch.arange(700)[:, None]
+@pytest.mark.parametrize("largest", [None, 100, 701])
+def test_scores_that_rise_and_fall(kernels: str, largest: int | None, rise: float) -> None:
+    """What was gathered is rescaled now and then: when scores have risen by more than a little, if they ever do.
+
+    Beside a score in the middle, or of an own key, that is much larger than the others, nothing is left of these.
+    """
+    _, k, v = attended(2, 3, 702, 64, torch.float32)
+    q = torch.ones(1, 3, 2, 64)
+    k += rise / 64 * torch.arange(702)[:, None]
+    if largest is not None:
+        k[:, :, largest] += 50
     chain = torch.ones(2, 2, dtype=torch.bool).tril()
-    joined = [torch.cat(pair, 2).double() for pair in ((keys, k), (values, v))]
-    expected = reference(q.double(), *joined, 1.0, chain)
-    assert distance(attend(q, (k, v), (keys, values), 1.0, additive(chain)), expected) < 2e-5
-    assert distance(attend_causal(q, (k, v), (keys, values), 1.0), expected) < 2e-5
+    expected = reference(q.double(), k.double(), v.double(), 1.0, chain)
+    assert distance(single.attend(q, k, v, 1.0, additive(chain)), expected) < 2e-5
+    assert distance(single.attend_causal(q, k, v, 1.0), expected) < 2e-5
 
 
 @ours
@@ -320,32 +291,25 @@ def test_a_tree_node_equals_plain_decoding_bit_for_bit(
     kernels: str, scale: float, seen: int, dtype: torch.dtype
 ) -> None:
     """To the bit, wherever blocks and parts of the cache end, in a chain and in a tree with wrong nodes in between."""
-    torch.manual_seed(0)
     length = 80
-    q = torch.randn(1, 9, length, 64).to(dtype)
-    keys, values = torch.randn(2, 1, 3, seen + length, 64).to(dtype)
+    q, keys, values = attended(length, 9, seen + length, 64, dtype)
 
-    def part(start: int, end: int) -> tuple[Tensor, Tensor]:
-        return keys[:, :, start:end], values[:, :, start:end]
+    def over(end: int, queries: Tensor, mask: Tensor | None = None) -> Tensor:
+        return single.attend(queries, keys[:, :, :end], values[:, :, :end], scale, additive(mask))
 
-    def one(at: int) -> Tensor:
-        here = seen + at
-        return attend(q[:, :, at : at + 1], part(here, here + 1), part(0, here), scale, additive(None))
-
-    plain = torch.cat([one(at) for at in range(length)], 2)
+    plain = torch.cat([over(seen + at + 1, q[:, :, at : at + 1]) for at in range(length)], 2)
     for nodes in (2, 7, length):
-        chain = additive(torch.ones(nodes, nodes, dtype=torch.bool).tril())
-        assert torch.equal(
-            attend(q[:, :, :nodes], part(seen, seen + nodes), part(0, seen), scale, chain), plain[:, :, :nodes]
-        )
-    right = [0, 2, 5, 6]  # nodes that stand for the first tokens
+        chain = torch.ones(nodes, nodes, dtype=torch.bool).tril()
+        assert torch.equal(over(seen + nodes, q[:, :, :nodes], chain), plain[:, :, :nodes])
+    right = torch.tensor([0, 2, 5, 6])  # nodes that stand for the first tokens
     tree = DraftTree(range(8), [0, 0, 0, 1, 2, 2, 5, 6], [1.0] * 8).mask
-    mixed, own_keys, own_values = torch.randn(1, 9, 8, 64).to(dtype), *torch.randn(2, 1, 3, 8, 64).to(dtype)
+    mixed = torch.randn(1, 9, 8, 64).to(dtype)
     mixed[:, :, right] = q[:, :, : len(right)]
-    for own, sequence in zip((own_keys, own_values), part(seen, seen + len(right)), strict=True):
-        own[:, :, right] = sequence
-    out = attend(mixed, (own_keys, own_values), part(0, seen), scale, additive(tree))
-    assert torch.equal(out[:, :, right], plain[:, :, : len(right)])
+    for rows in (keys, values):
+        first = rows[:, :, seen : seen + len(right)].clone()
+        rows[:, :, seen : seen + 8].normal_()
+        rows[:, :, seen + right] = first
+    assert torch.equal(over(seen + 8, mixed, tree)[:, :, right], plain[:, :, : len(right)])
 
 
 @pytest.mark.parametrize(
@@ -374,32 +338,28 @@ def test_tiles_are_used_where_the_system_allows_it(allowed: bool, best: str, mon
     assert module.instructions() == best
 
 
-def fake_compiler(directory: Path, script: str) -> str:
-    file = directory / "compiler"
-    file.write_text(f"#!/bin/sh\n{script}\n")
-    file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    return str(file)
-
-
-def test_a_failing_compiler_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What went wrong is said, and nothing is left behind."""
-    script = """while [ "$1" != -o ]; do shift; done
+BROKEN = """while [ "$1" != -o ]; do shift; done
 echo half > "$2"
 echo 'kernels.cpp:1: error: no such thing' >&2
 exit 1"""
-    broken = fake_compiler(tmp_path, script)
-    monkeypatch.setattr(module, "compiler", lambda: (broken,))
+
+
+@pytest.mark.parametrize(
+    ("script", "longest", "why"), [(BROKEN, 60.0, "no such thing"), ("exec sleep 60", 0.2, "longer than")]
+)
+def test_a_failing_compiler_is_reported(
+    script: str, longest: float, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What went wrong is said, and nothing is left behind."""
+    file = tmp_path / "compiler"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o700)
+    monkeypatch.setattr(module, "compiler", lambda: (str(file),))
+    monkeypatch.setattr(module, "_LONGEST", longest)
     library = Library(tmp_path / "made" / "kernels.so", ())
-    with pytest.raises(CannotCompileError, match="no such thing"):
+    with pytest.raises(CannotCompileError, match=why):
         library.make()
     assert not list(library.file.parent.iterdir())
-
-
-def test_a_compiler_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "compiler", lambda: (fake_compiler(tmp_path, "exec sleep 60"),))
-    monkeypatch.setattr(module, "_LONGEST", 0.2)
-    with pytest.raises(CannotCompileError, match="longer than"):
-        Library(tmp_path / "made" / "kernels.so", ()).make()
 
 
 def test_a_damaged_library_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -409,8 +369,3 @@ def test_a_damaged_library_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(module, "_loaded", None)
     with pytest.raises(CannotCompileError, match=r"remove .*kernels\.so"):
         library.load()
-
-
-def test_without_the_library_torch_s_kernels_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "is_loaded", lambda: False)
-    assert not fits(64, torch.bfloat16, torch.device("cpu"))

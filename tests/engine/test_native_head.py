@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -82,31 +83,31 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
     cached = torch.randn(2, config.layers, 1, config.kv_heads, 37, config.head_dim)
     features = torch.randn(3, len(config.feature_layers) * config.target_hidden)
     states, tokens = torch.randn(9, config.hidden), torch.randint(0, config.embedding, (9,))
-    own = torch.eye(3, dtype=torch.bool)
-    masks = [None, torch.ones(5, 5, dtype=torch.bool).tril(), torch.cat((torch.rand(3, 6) < 0.5, own), 1)]
+    tree = torch.cat((torch.rand(3, 6) < 0.5, torch.eye(3, dtype=torch.bool)), 1)
+
+    def chain(n: int) -> Tensor:
+        return torch.ones(n, n, dtype=torch.bool).tril()
 
     @torch.inference_mode()
     def found() -> list[Tensor]:
-        cache, out = head.new_cache(60), []
+        cache, out = head.new_cache(60), list[Tensor]()
         cache.append([cached])
-        for at, mask, keep in ((slice(0, 1), masks[0], 0), (slice(1, 6), masks[1], 1), (slice(6, 9), masks[2], 0)):
-            if at.start == 1:  # a chain begins where rows are committed
-                cache.rollback()
-            elif at.start == 6:
-                cache.reserve(1)
-            n = at.stop - at.start
-            positions, asked = torch.arange(40, 40 + n), {"states": states[at], "logits_to_keep": keep}
-            forward = head.run(Step(tokens[at], positions, cache, mask, backend=SplitKV(), **asked))
-            assert forward.state is not None
-            out += [forward.logits, forward.state, cache.rows(cache.start, cache.end)[0].clone()]
-            if at.start == 1:
-                cache.buffers[0][..., cache.end, :] = 0.5
-        for mask in (None, torch.ones(3, 3, dtype=torch.bool).tril()):
+
+        def forward(rows: Tensor, mask: Tensor | None, **given: Any) -> None:
+            positions = torch.arange(40, 40 + len(rows))
+            found = head.run(Step(rows, positions, cache, mask, backend=SplitKV(), **given))
+            assert found.state is not None
+            out.extend((found.logits, found.state, cache.rows(cache.start, cache.end)[0].clone()))
+
+        forward(tokens[:1], None, states=states[:1])
+        cache.rollback()  # a chain begins where rows are committed
+        forward(tokens[1:6], chain(5), states=states[1:6], logits_to_keep=1)
+        cache.buffers[0][..., cache.end, :] = 0.5
+        cache.reserve(1)
+        forward(tokens[6:], tree, states=states[6:])
+        for mask in (None, chain(3)):
             cache.rollback()
-            step = Step(tokens[:3], torch.arange(40, 43), cache, mask, backend=SplitKV(), features=features)
-            forward = head.run(step)
-            assert forward.state is not None
-            out += [forward.logits, forward.state, cache.rows(cache.start, cache.end)[0].clone()]
+            forward(tokens[:3], mask, features=features)
         return out
 
     assert isinstance(head.runner, NativeRunner)

@@ -26,11 +26,13 @@ def longest_match(tokens: Sequence[int]) -> int:
     return 0
 
 
-def followers(tokens: Sequence[int], m: int) -> dict[int, int]:
-    end, found = tokens[len(tokens) - m :], dict[int, int]()
+def followers(tokens: Sequence[int], m: int) -> dict[int, tuple[int, int]]:
+    """How often each token came after an earlier occurrence of the last m, and how many tokens there then were."""
+    end, found = tokens[len(tokens) - m :], dict[int, tuple[int, int]]()
     for at in range(len(tokens) - m):
         if tokens[at : at + m] == end:
-            found[tokens[at + m]] = found.get(tokens[at + m], 0) + 1
+            count, _ = found.get(tokens[at + m], (0, 0))
+            found[tokens[at + m]] = count + 1, at + m + 1
     return found
 
 
@@ -43,17 +45,10 @@ def test_the_automaton_equals_brute_force(tokens: list[int]) -> None:
         so_far = tokens[:n]
         m = automaton.longest[automaton.match]
         assert m == longest_match(so_far)
-        following = {token: automaton.count[at] for token, at in automaton.following[automaton.match].items()}
+        following = automaton.following[automaton.match].items()
         if m:
-            assert following == followers(so_far, m)
-
-
-def test_the_most_recent_occurrence_is_known() -> None:
-    automaton = SuffixAutomaton()
-    for token in (1, 2, 3, 9, 1, 2, 4, 8, 1, 2):
-        automaton.append(token)
-    following = automaton.following[automaton.match]
-    assert {token: automaton.newest[at] for token, at in following.items()} == {3: 3, 4: 7}
+            found = {token: (automaton.count[at], automaton.newest[at]) for token, at in following}
+            assert found == followers(so_far, m)
 
 
 def test_a_repetitive_text_stays_cheap() -> None:

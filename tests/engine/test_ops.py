@@ -182,49 +182,32 @@ def words_of(form: str | None) -> Tensor | None:
     return words
 
 
-class States:
-    """Memory for the states of some sequences, before and after; new ones of a batch take the old ones' place."""
-
-    def __init__(self, shape: tuple[int, ...], slots: int, dtype: torch.dtype, *, in_place: bool) -> None:
-        made = some(2, LAYERS, slots, *shape, dtype=dtype, device="cpu", seed=9)
-        self.old, self.new = made
-        if in_place:
-            self.new = self.old
-        self.slots = slots
-
-    def to(self, device: str) -> States:
-        self.old, self.new = (
-            (self.old.to(device),) * 2 if self.new is self.old else (self.old.to(device), self.new.to(device))
-        )
-        return self
-
-    def at(self, which: int) -> Tensor:
-        places = [0] * 4
-        places[which], places[which + 2] = self.old.data_ptr(), self.new.data_ptr()
-        return torch.tensor([self.slots, 0 if self.slots == 1 else 1, *places], device=self.old.device)
-
-
 def both(
     which: int, shape: tuple[int, ...], dtype: torch.dtype, form: str | None, rows: int, device: str, run: Any
 ) -> None:
-    """Compare what the kernel and torch compute and leave; `run` calls one of them."""
+    """Compare what the kernel and torch compute and leave in states; `run` calls one of them.
+
+    A batch's new states take the old ones' place.
+    """
+    slots, place = (1, 1) if form else (rows, 0)
+    start = some(2, LAYERS, slots, *shape, dtype=dtype, device="cpu", seed=9)  # before and after
     for kept in (None, 0, 6) if form else (None,):
         found = []
         for module, where in ((ops, device), (torch_kernels, "cpu")):
-            states = States(shape, 1 if form else rows, dtype, in_place=form is None).to(where)
+            states, addresses = start.clone().to(where), [0] * 4
+            addresses[which], addresses[which + 2] = states[0].data_ptr(), states[place].data_ptr()
+            at = torch.tensor([slots, int(slots > 1), *addresses], device=where)
             words = words_of(form)
             last = None if kept is None else torch.tensor([kept], device=where)
-            out = run(module, where, states.at(which), None if words is None else words.to(where), last)
+            out = run(module, where, at, None if words is None else words.to(where), last)
             found.append((out, states))
         (ours, mine), (theirs, other) = found
         assert (ours is None) == (theirs is None) == (kept is not None)
         if ours is not None:
             check_near(ours, theirs)
         changed = form is None or kept is not None
-        start = States(shape, 1 if form else rows, dtype, in_place=form is None)
-        assert torch.equal(mine.new.cpu(), start.new) != changed
-        check_near(mine.new, other.new)
-        check_near(mine.old, other.old)
+        assert torch.equal(mine[place].cpu(), start[place]) != changed
+        check_near(mine, other)
 
 
 @devices

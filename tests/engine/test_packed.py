@@ -1,29 +1,28 @@
-"""Packed weights, and full weights of the same values, give the same numbers."""
+"""Packed weights, and full weights of the same values, give the same numbers, in whatever pieces prompts are read."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import pytest
 import torch
+from torch import Tensor
 
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native.shared_library import instructions
+from specextend_cli.engine.native_runner import NativeRunner, use_natively
 from specextend_cli.engine.packed import PackedEmbedding, PackedLinear, can_pack, full_weights, round_to_four_bit
+from specextend_cli.engine.threads import on_threads
+from tests.engine.test_native_model import ARCHITECTURES, LONG, of
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import tiny
-from tests.helpers.packed_weights import SMALL, four_bit, matrix
+from tests.helpers.packed_weights import SMALL, broad, four_bit, matrix, pack, unpack
 
 pytestmark = [
     pytest.mark.usefixtures("kernels"),
-    pytest.mark.parametrize("kernels", ["ours"], indirect=True, scope="module"),
+    pytest.mark.parametrize("kernels", ["ours", "avx2"], indirect=True, scope="module"),
 ]
-
-
-@pytest.mark.parametrize("rows", [1, 3, 32, 33])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-def test_few_rows_and_many_give_the_same(rows: int, dtype: torch.dtype, tolerance: float) -> None:
-    layer = four_bit(dtype).get_submodule("model.layers.0.mlp.down_proj")
-    assert isinstance(layer, PackedLinear)
-    x = torch.randn(1, rows, layer.in_features, generator=torch.Generator().manual_seed(1)).to(dtype)
-    expected = x.double() @ layer.weight.double().T
-    assert (layer(x).double() - expected).norm() < tolerance * expected.norm()
 
 
 def test_full_weights_are_there_while_they_are_asked_for() -> None:
@@ -92,3 +91,66 @@ def test_where_weights_can_be_packed() -> None:
     model = tiny().half()
     round_to_four_bit(model)
     assert not any(isinstance(module, PackedLinear) for module in model.modules())
+
+
+TOKENS = torch.tensor((LONG * 5)[:391])
+
+
+def packed(lm: LanguageModel) -> LanguageModel:
+    """A model that reads prompts by its packed weights, whatever this processor is."""
+    use_natively(lm, exact=False)
+    assert isinstance(lm.runner, NativeRunner)
+    return lm
+
+
+def read(lm: LanguageModel, pieces: Sequence[int], threads: int = 3) -> list[Tensor]:
+    """Logits, states and queries of `TOKENS`, and the cache behind them."""
+    cache, found = lm.new_cache(len(TOKENS)), []
+    for piece in torch.arange(len(TOKENS)).split(pieces):
+        asked = {"record": (0, lm.layers - 1), "feature_layers": (0, 1, lm.layers)}
+        with on_threads(threads):
+            out = lm.forward(TOKENS[piece], piece, cache, **asked)
+        cache.commit()
+        assert out.features is not None
+        recorded = torch.cat([queries.queries for queries in out.queries.values()], -1)
+        found.append((out.logits, out.features, recorded.movedim(1, 0)))
+    return [*map(torch.cat, zip(*found, strict=True)), *cache.rows(0, cache.length)]
+
+
+def distances(some: list[Tensor], others: list[Tensor]) -> list[float]:
+    pairs = zip(some, others, strict=True)
+    return [float((one.float() - other.float()).norm() / other.float().norm()) for one, other in pairs]
+
+
+FEW = [32] * 12 + [7]
+ODD = [33, 258, 100]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_prompt_is_read_as_few_rows_are(name: str, dtype: torch.dtype, kernels: str) -> None:
+    """AMX rounds to bfloat16 where few rows are rounded to eight bits: it is no farther from float32 than the model."""
+    lm = LanguageModel(four_bit(dtype, partial(of, name)))
+    own = read(lm, ODD)
+    found = read(packed(lm), ODD)
+    if dtype == torch.bfloat16 and kernels == "ours" and instructions() == "avx512-amx":
+        exact = read(LanguageModel(unpack(four_bit(dtype, partial(of, name))).float()), ODD)
+        pairs = zip(distances(found, exact), distances(own, exact), strict=True)
+        assert all(ours < 1.2 * theirs < 0.1 for ours, theirs in pairs)
+    else:
+        assert max(distances(found, read(lm, FEW))) < 0.03
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_neither_pieces_nor_threads_change_a_bit(dtype: torch.dtype, kernels: str) -> None:
+    lm = packed(LanguageModel(four_bit(dtype, broad)))
+    expected = read(lm, ODD)
+    for pieces, threads in ((ODD, 1), ([391], 2), ([391], 7), ([40, 311, 40], 2)):
+        for one, other in zip(read(lm, pieces, threads), expected, strict=True):
+            assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("kind", ["Q8_0", "Q5_1"])
+def test_layers_of_eight_bits(kind: str, kernels: str) -> None:
+    lm = packed(LanguageModel(pack(broad(), lambda name: SMALL[kind if "v_proj" in name else "Q4_1"])))
+    assert max(distances(read(lm, ODD), read(lm, FEW))) < 0.03

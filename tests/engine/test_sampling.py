@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import torch
@@ -11,10 +10,9 @@ from hypothesis import strategies as st
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.sampling import BatchSampler, Sampler
+from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.tree import DraftTree
 from tests.helpers.draft_trees import trees
-from tests.helpers.pretend_device import PretendDevice
 
 
 @settings(max_examples=60)
@@ -35,63 +33,6 @@ def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ng
         row = theirs(torch.tensor([[*behind, *path]]), logits[node : node + 1].clone())
         expected.append(int(row.argmax(-1)))
     assert sampler.choose(logits, tree).tolist() == expected
-
-
-ALIKE = {
-    "greedy": Sampling(),
-    "sampled": Sampling(temperature=0.8, top_k=12, top_p=0.9, min_p=0.02),
-    "penalty": Sampling(repetition_penalty=1.5),
-    "bonus": Sampling(repetition_penalty=0.7, penalty_scope="all"),
-    "1-gram": Sampling(no_repeat_ngram=1),
-    "2-gram": Sampling(no_repeat_ngram=2, penalty_scope="all"),
-    "everything": Sampling(temperature=1.2, repetition_penalty=1.3, no_repeat_ngram=3, penalty_scope="all"),
-}
-
-
-@pytest.mark.parametrize("kind", [*ALIKE, "mixed"])
-def test_a_batch_is_sampled_as_its_sequences_are(pretend: PretendDevice, kind: str) -> None:
-    """Token for token, while sequences of other lengths end and begin; the device reads nothing back."""
-    vocabulary, slots, width = 24, 5, 80
-    generator = torch.Generator().manual_seed(5)
-    kinds = [*ALIKE.values()] if kind == "mixed" else [ALIKE[kind]]
-    together = BatchSampler(slots, width, torch.device("cuda"))
-    alone: list[Sampler] = []
-    begun = 0
-
-    def begin() -> None:
-        nonlocal begun
-        config = replace(kinds[begun % len(kinds)], seed=begun)
-        prompt = torch.randint(0, vocabulary, (begun * 7 % 30,), generator=generator).tolist()
-        first = [begun % vocabulary] if begun % 3 else []  # some have written nothing yet
-        samplers = [Sampler(config, prompt, torch.device(where)) for where in ("cpu", "cuda")]
-        for sampler in samplers:
-            if first:
-                sampler.commit(first)
-        alone.append(samplers[0])
-        together.add(samplers[1])
-        begun += 1
-
-    def end(slot: int) -> None:
-        together.drop(slot)
-        alone[slot] = alone[-1]
-        alone.pop()
-
-    for step in range(40):
-        while len(alone) < slots and (step % 9 or not alone):
-            begin()
-        logits = torch.randn(len(alone), vocabulary, generator=generator) * 2
-        expected = []
-        for sampler, row in zip(alone, logits, strict=True):
-            expected.append(int(sampler.choose(row[None])))
-            sampler.commit(expected[-1:])
-        there = logits.to("cuda")
-        pretend.forget()
-        choice = together.choose(there)
-        assert not pretend.reads
-        assert choice.tolist() == expected, step
-        if step % 4 == 3:
-            end((0, len(alone) - 1, len(alone) // 2)[step // 4 % 3])
-    assert begun > 10
 
 
 def chi_square(observed: Counter[int], expected: dict[int, float], n: int) -> float:

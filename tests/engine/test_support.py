@@ -1,8 +1,9 @@
-"""Which models the engine's forward refuses, and that no mask of prompt size is built."""
+"""Which models the engine refuses; windows, sinks and capped logits of those that it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -14,13 +15,11 @@ from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
-from tests.engine.tiny_models import COMMON, make, tiny
-
-
-def rope(kind: str, **more: object) -> PreTrainedModel:
-    parameters = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 64}
-    return make(transformers.LlamaConfig(**COMMON, rope_parameters={**parameters, **more}))
+from tests.engine.tiny_models import COMMON, FAMILIES, MAMBA, OTHERS, RECURRENT, UNTIED, make, prompt, rope, tiny
+from tests.helpers.decoding import run, small
+from tests.helpers.grid import but_for
 
 
 def strong(config: transformers.PreTrainedConfig) -> PreTrainedModel:
@@ -43,10 +42,22 @@ def without_keys() -> PreTrainedModel:
     return model
 
 
+def unmade(config: Callable[..., transformers.PreTrainedConfig], **sizes: Any) -> Callable[[], PreTrainedModel]:
+    """A model without weights: nothing is computed before it is refused."""
+
+    def made() -> PreTrainedModel:
+        with torch.device("meta"):
+            return transformers.AutoModelForCausalLM.from_config(config(**COMMON, **sizes))
+
+    return made
+
+
+FACTORS: dict[str, Any] = {"long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
+LONG_ROPE = rope("longrope", original_max_position_embeddings=64, **FACTORS)
 NEMOTRON = {**COMMON, "num_attention_heads": 2}
 REFUSED: dict[str, tuple[Callable[[], PreTrainedModel], str]] = {
-    "positions that depend on the length": (lambda: rope("dynamic"), "length"),
-    "the same, by factors": (lambda: rope("longrope", long_factor=[2.0] * 8, short_factor=[1.0] * 8), "length"),
+    "positions that depend on the length": (lambda: make(OTHERS["dynamic-rope"]()), "length"),
+    "the same, by factors": (lambda: make(transformers.LlamaConfig(**COMMON, rope_parameters=LONG_ROPE)), "length"),
     "its own attention": (lambda: make(transformers.NemotronConfig(**NEMOTRON)), "handed down"),
     "masks of its own": (lambda: strong(transformers.DogeConfig(**COMMON)), "differ"),
     "later tokens are seen": (
@@ -56,6 +67,14 @@ REFUSED: dict[str, tuple[Callable[[], PreTrainedModel], str]] = {
     "four key heads, not two": (lambda: make(transformers.BertConfig(**{**COMMON, "pad_token_id": 0})), "does not run"),
     "NaN": (with_nan, "not numbers"),
     "keys that none keeps": (without_keys, "'full_attention'"),
+    "chunks": (unmade(transformers.Llama4TextConfig), "layers of the kind chunked_attention"),
+    "sparse layers": (  # some versions of transformers call them "indexed_attention"
+        unmade(transformers.LlamaConfig, layer_types=["full_attention"] * 2 + ["deepseek_sparse_attention"]),
+        "layers of the kind ",
+    ),
+    "Mamba-2": (unmade(transformers.BambaConfig, **MAMBA, attn_layer_indices=[1]), "neither gated delta nets"),
+    "no attention": (unmade(transformers.BambaConfig, **MAMBA, attn_layer_indices=[]), "none of its layers attends"),
+    "lightning attention": (unmade(transformers.MiniMaxConfig), "neither gated delta nets"),
 }
 
 
@@ -100,27 +119,63 @@ def test_compact_positions_are_refused_where_keys_cannot_be_rotated() -> None:
     assert 'positions = "absolute"' in caught.value.fix
 
 
+WINDOWED = [
+    name for name in FAMILIES if "window" in name or name in ("gemma2", "gemma3", "gemma4", "gpt-oss", "granite-swa")
+]
+
+
+def gemma3() -> transformers.PreTrainedModel:
+    types = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    sizes = {**UNTIED, "num_hidden_layers": 4, "sliding_window": 64, "layer_types": types}
+    return make(transformers.Gemma3TextConfig(**sizes, query_pre_attn_scalar=9))
+
+
+@pytest.mark.parametrize("policy", ["streaming", "retrieval"])
+def test_a_working_set_keeps_to_its_draft_s_windows(policy: str) -> None:
+    """With everything in it the draft is the target; its windows then are those of positions, not of rows."""
+    target = Target(LanguageModel(gemma3()))
+    assert target.score_layers == {2}  # the last layer sees 64 tokens only
+    retrieval = small(policy, top_k=100)
+    for lm in (target.lm, LanguageModel(gemma3())):
+        _, meter = run(target, LMDrafter(lm, target, retrieval), prompt(300), retrieval)
+        assert meter.accepted_lengths[1] <= 1
+
+
+SHOWN = ["llama", "qwen3", "olmo2", *(name for name in WINDOWED if name != "granite-swa"), *RECURRENT]
+"""Granite returns attention before its sinks have taken their share."""
+
+
+@pytest.mark.parametrize("name", but_for(("llama", "gemma2", "gpt-oss", "qwen3.5"), SHOWN))
 @torch.inference_mode()
-def test_no_mask_of_prompt_size_is_ever_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every attention call of a long prefill and a verification gets at most the tree's own mask."""
+def test_scores_are_the_eager_attention_row_of_the_accepted_node(name: str) -> None:
+    """The mean of the layers that score, whose rows are made to sum to 1."""
+    model = tiny(name)
+    target = Target(LanguageModel(model))
+    layers = sorted(target.cache.buffer_of)
+    target.score_layers = frozenset(layers)
+    target.begin(100)
+    target.prefill(torch.tensor(prompt(70)))
+    if name in RECURRENT:  # whose trees are chains
+        tree, path = DraftTree([3, 5, 6], [0, 0, 1], [1, 0.9, 0.8]), [0, 1, 2]
+    else:
+        tree, path = DraftTree([3, 4, 5, 6], [0, 0, 0, 2], [1, 0.9, 0.8, 0.7]), [0, 2, 3]
+    target.verify(tree, record=True)
+    target.commit(path)
+    scores = target.attention_from(path[-1])
+    model.set_attn_implementation("eager")
+    own = model(torch.tensor([[*prompt(70), 3, 5, 6]]), output_attentions=True, use_cache=False).attentions
+    rows = [attention[0, :, -1].mean(0) for attention in own]
+    expected = sum(row / row.sum() for row in rows) / len(rows)
+    torch.testing.assert_close(scores, expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("wider", [1, -1])
+def test_windows_of_another_width_are_found_at_load(wider: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the tokens of the check at load would all fit into the model's window."""
     from specextend_cli.engine.attention import function
-    from specextend_cli.engine.tree import DraftTree
 
-    seen: list[object] = []
-    attend = function.attend
-
-    def spy(module, query, key, value, attention_mask, **kwargs):
-        seen.append((attention_mask, kwargs["context"].tree_mask))
-        return attend(module, query, key, value, attention_mask, **kwargs)
-
-    monkeypatch.setattr(function, "attend", spy)
-    lm = LanguageModel(tiny())
-    seen.clear()  # the probe at load
-    target = Target(lm)
-    target.begin(600)
-    for _ in range(2):
-        target.prefill(torch.zeros(256, dtype=torch.long))
-    target.verify(DraftTree([1, 2, 3], [0, 0, 1], [1.0, 0.5, 0.4]))
-    assert len(seen) == 3 * lm.layers
-    assert all(mask is None for mask, _ in seen)
-    assert {None if tree is None else tuple(tree.shape) for _, tree in seen} == {None, (3, 3)}
+    blocks = function.blocks
+    monkeypatch.setattr(function, "blocks", lambda n, total, window, *rest: blocks(n, total, window + wider, *rest))
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(gemma3())
+    assert "differ" in caught.value.why

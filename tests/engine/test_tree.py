@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.drafters import BlendDrafter
+from specextend_cli.engine.drafters import BlendDrafter, NoDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.drafters.opt_tree import _on_device, _on_host
 from specextend_cli.engine.tree import DraftTree, accept, root
@@ -73,25 +73,12 @@ def test_accept_follows_the_target_s_choices(tree: DraftTree, data: st.DataObjec
     assert accepted.tokens == [int(tree.tokens[i]) for i in path[1:]] + [choice[path[-1]]]
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 60])
-def test_a_chain_is_causal(n: int) -> None:
-    chain = DraftTree(range(n), [max(i - 1, 0) for i in range(n)], [1.0] * n)
-    assert torch.equal(chain.mask, torch.ones(n, n, dtype=torch.bool).tril())
-
-
-class Scripted:
+class Scripted(NoDrafter):
     """A drafter that proposes what it is told to."""
 
-    name, feature_layers, retrieves, failure = "scripted", (), False, None
-
     def __init__(self, tree: DraftTree) -> None:
+        super().__init__()
         self.tree = tree
-
-    def begin(self, capacity: int) -> None:
-        pass
-
-    def observe(self, tokens, features, ids=None) -> None:
-        pass
 
     def propose(self, shape: TreeShape) -> DraftTree:
         return self.tree

@@ -1,7 +1,7 @@
-"""The Triton kernels against `reference` and `hybrid`, in Triton's interpreter.
+"""The Triton kernels against `reference` and `hybrid`, in Triton's interpreter or on a GPU.
 
 TRITON_INTERPRET must be set before triton is first imported, and transformers imports it: `test_in_the_interpreter`
-runs the tests marked `interpreted` in processes of their own, none of which is quick.
+runs those of processors in processes of their own, none of which is quick.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan, splits
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
 from specextend_cli.engine.attention_backends import backend_for
+from specextend_cli.engine.cuda.capture import cuda_graph
 from tests.helpers.attention_inputs import inputs, random_tree_mask
+from tests.helpers.graph_identity import check_identity
 from tests.helpers.triton_attention import (
     HEADS,
     TOLERANCE,
@@ -33,7 +36,7 @@ from tests.helpers.triton_attention import (
     exact,
     multiply_bfloat16,
 )
-from tests.helpers.triton_marks import INTERPRETING, TRITON, interpreted
+from tests.helpers.triton_marks import INTERPRETING, TRITON, devices, interpreted, on_gpu
 
 SIZES = [(1, 0), (1, 690), (7, 63), (33, 140)]  # queries, keys before them
 FORMATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -79,26 +82,26 @@ SHAPES = [
 ]
 
 
-@interpreted
+@devices
 @pytest.mark.parametrize("number", range(len(SHAPES)))
-def test_tree_attention_equals_the_reference(number: int) -> None:
+def test_tree_attention_equals_the_reference(device: str, number: int) -> None:
     for dtype in FORMATS if number >= 4 * len(HEADS) else (FORMATS[number % 3],):
-        check(SHAPES[number], dtype)
+        check(SHAPES[number], dtype, device)
 
 
-@interpreted
+@devices
 @pytest.mark.parametrize("shape", [(6, 2, 1, 50), (6, 2, 5, 0), (6, 2, 31, 100), (1, 1, 70, 133)])
-def test_without_a_mask_queries_are_causal(shape: tuple[int, int, int, int]) -> None:
+def test_without_a_mask_queries_are_causal(device: str, shape: tuple[int, int, int, int]) -> None:
     for dtype in FORMATS:
-        check((*shape, 64), dtype, masked=False)
+        check((*shape, 64), dtype, device, masked=False)
 
 
-@interpreted
+@devices
 @pytest.mark.parametrize("ways", [1, 3, 5, 40])
-def test_any_number_of_splits(ways: int) -> None:
+def test_any_number_of_splits(device: str, ways: int) -> None:
     """Forty are more than there are blocks: some see no key."""
-    check((4, 2, 20, 257, 64), FORMATS[1 + ways % 2], ways=ways)
-    check((4, 2, 3, 257, 64), torch.float32, ways=ways, masked=False)
+    check((4, 2, 20, 257, 64), FORMATS[1 + ways % 2], device, ways)
+    check((4, 2, 3, 257, 64), torch.float32, device, ways, masked=False)
 
 
 @interpreted
@@ -148,17 +151,17 @@ def test_strided_views_are_read_in_place() -> None:
         assert (triton_tree(*views, 0.1, wide_mask) - expected).abs().max() < TOLERANCE[torch.float32]
 
 
-@interpreted
+@devices
 @pytest.mark.parametrize("dtype", FORMATS)
-def test_a_cache_and_its_length_on_the_device(dtype: torch.dtype) -> None:
-    check_placed("cpu", dtype)
-    check_sequences("cpu", dtype)
+def test_a_cache_and_its_length_on_the_device(device: str, dtype: torch.dtype) -> None:
+    check_placed(device, dtype)
+    check_sequences(device, dtype)
 
 
 BOTH = SoftmaxOptions(0.7, torch.linspace(-4, 4, 6))
 
 
-@interpreted
+@devices
 @pytest.mark.parametrize(
     ("window", "kinds"),
     [
@@ -170,24 +173,12 @@ BOTH = SoftmaxOptions(0.7, torch.linspace(-4, 4, 6))
         (1000, [{}, {"gaps": 40}]),
     ],
 )
-def test_windows_on_the_device(window: int, kinds: list[dict[str, Any]]) -> None:
+def test_windows_on_the_device(device: str, window: int, kinds: list[dict[str, Any]]) -> None:
     """Smaller than the tree's depth, than the keys before it, as large, larger; behind gaps; slots of two words."""
     dtype = FORMATS[window % 3]
     for kind in kinds:
-        check_windows("cpu", dtype, window, **kind)
-    check_sequences("cpu", dtype, window)
-
-
-@interpreted
-def test_merging_is_exact() -> None:
-    from specextend_cli.engine.attention.triton_kernels import merge_splits
-
-    parts, lse = torch.randn(6, 4, 96), torch.randn(6, 4) * 8
-    lse[2:4, 1] = lse[5] = -torch.inf  # shares without keys weigh nothing
-    out = torch.empty(4, 96)
-    merge_splits[(4,)](parts, lse, out, 6, D=96, BLOCK_D=128, BLOCK_S=8)
-    weights = torch.softmax(lse.double() * torch.tensor(2.0).log(), 0)
-    assert torch.allclose(out.double(), (parts.double() * weights[..., None]).sum(0), atol=1e-6)
+        check_windows(device, dtype, window, **kind)
+    check_sequences(device, dtype, window)
 
 
 @interpreted
@@ -222,11 +213,11 @@ def test_other_shapes_are_refused() -> None:
         attend(q, k, v, 0.1, tree=4)
 
 
-@interpreted
+@devices
 @pytest.mark.parametrize("ways", [1, 3])
 @pytest.mark.parametrize("masked", [True, False])
-def test_capped_scores_and_sinks(masked: bool, ways: int) -> None:
-    check_options("cpu", FORMATS[masked + ways // 2], masked, ways)
+def test_capped_scores_and_sinks(device: str, masked: bool, ways: int) -> None:
+    check_options(device, FORMATS[masked + ways // 2], masked, ways)
 
 
 def test_other_devices_use_torch_s_back_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,3 +245,23 @@ def test_splits_fill_the_multiprocessors() -> None:
                     cut = plan(rows, total, 8, d, itemsize, Chip(132, 227 * 1024))
                     assert 1 <= cut.splits <= 64
                     assert cut.rows in (16, 32, 64, 128)
+
+
+@pytest.mark.parametrize("device", [pytest.param("cuda", marks=on_gpu)])
+@pytest.mark.parametrize("d", [64, 96, 128])
+@pytest.mark.parametrize(("heads", "kv_heads"), [*HEADS, (32, 8)])
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_long_texts(device: str, dtype: torch.dtype, heads: int, kv_heads: int, d: int) -> None:
+    for n, prefix in ((1, 9000), (7, 63), (60, 2000), (70, 7000)):
+        for masked in (True, False):
+            check((heads, kv_heads, n, prefix, d), dtype, device, masked=masked)
+
+
+@pytest.mark.parametrize("device", [pytest.param("cuda", marks=on_gpu)])
+@pytest.mark.parametrize(
+    ("name", "drafter"),
+    [*product(["llama"], ["none", "self", "lm", "eagle1", "eagle3"]), *product(["ministral"], ["none", "self"])],
+)
+def test_decoding_by_graphs_is_identical(device: str, name: str, drafter: str) -> None:
+    """Without graphs: `test_identity`."""
+    check_identity(device, drafter, cuda_graph, new=40, length=150, name=name)

@@ -164,6 +164,7 @@ OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
     ),
 }
 """Architectures that the engine's own forward does not run."""
+CONFIGS = {**ARCHITECTURES, **FAMILIES}
 
 
 def make(config: PreTrainedConfig, seed: int = 0) -> PreTrainedModel:
@@ -172,7 +173,7 @@ def make(config: PreTrainedConfig, seed: int = 0) -> PreTrainedModel:
 
 
 def tiny(name: str = "llama", seed: int = 0) -> PreTrainedModel:
-    return make({**ARCHITECTURES, **FAMILIES}[name](), seed)
+    return make(CONFIGS[name](), seed)
 
 
 def small_draft(seed: int = 1) -> PreTrainedModel:
