@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
     from specextend_cli.ui.tables import PresetRow
 
-_OLD = "conversions"
-"""What `rm` takes instead of a preset's name."""
-
 app = typer.Typer(help="List, show, download, choose and remove models.", rich_markup_mode=None)
 
 
@@ -34,9 +31,7 @@ def list_(
     "Invents" is the share of the model's summaries with something that their text does not say, where it was measured.
     """
     from specextend_cli.cli.choice import chosen_model
-    from specextend_cli.models import store
     from specextend_cli.models.presets import list_presets
-    from specextend_cli.models.sources import conversions
     from specextend_cli.runtime.machine import this_machine
     from specextend_cli.ui.output import Output
     from specextend_cli.ui.tables import preset_table
@@ -50,9 +45,6 @@ def list_(
     output.show(preset_table(rows, chosen=chosen_model(None).preset))
     if more := len(found) - len(rows):
         output.status(f"{more} more need another machine: specextend models list --all")
-    if old := conversions():
-        size = format_bytes(sum(map(store.size_on_disk, old)))
-        output.status(f"{size} are converted models that nothing reads any more: specextend models rm {_OLD}")
 
 
 @app.command()
@@ -77,7 +69,7 @@ def show(preset: options.Preset, json: options.Json = False) -> None:
     need = estimate(found, on_cpu=this_machine().device == "cpu")
     lines = [f"# {found.title}", f"# memory: {format_bytes(need) if need else 'not known'}"]
     for role, source in zip(("target", "draft"), found.sources, strict=False):
-        path = locate(source, tokenizer=role == "target")
+        path = locate(source)
         size = f"{format_bytes(size_on_disk(source))} in {path}" if path else "not on disk"
         lines.append(f"# {role}: {source}, {size}")
     comments = "".join(f"{' '.join(line.split())}\n" for line in lines)
@@ -128,13 +120,12 @@ def use(preset: options.Preset, quiet: options.Quiet = False) -> None:
 
 @app.command()
 def rm(preset: options.Preset, quiet: options.Quiet = False) -> None:
-    """Delete the models of a preset, or `conversions`, which earlier versions made of GGUF files."""
-    from specextend_cli.models import store
+    """Delete the models of a preset."""
     from specextend_cli.models.presets import load_preset
-    from specextend_cli.models.sources import conversions, remove
+    from specextend_cli.models.sources import remove
     from specextend_cli.ui.output import Output
 
-    freed = sum(map(store.remove, conversions()) if preset == _OLD else map(remove, load_preset(preset).sources))
+    freed = sum(map(remove, load_preset(preset).sources))
     if not freed:
         raise ModelError(f"nothing of {preset} is on disk", fix="specextend models list")
     Output(quiet=quiet).status(f"{preset}: {format_bytes(freed)} freed")

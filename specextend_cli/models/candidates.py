@@ -129,17 +129,16 @@ def hindrance(machine: Machine, preset: Preset) -> Passed | None:
 def _missing(preset: Preset) -> int | None:
     """Bytes to download; None where they are not known."""
     total = 0
-    for role, source in zip(("target", "draft"), preset.sources, strict=False):
-        if locate(source, tokenizer=role == "target") is not None:
+    for source, sizes in zip(preset.sources, (preset.target.shape, preset.draft.shape), strict=False):
+        if locate(source) is not None:
             continue
         if isinstance(source, HubFileSource):
             total += source.file_bytes
         elif isinstance(source, WheelSource):
             total += source.wheel_bytes
+        elif sizes is None:
+            return None
         else:
-            sizes = preset.target.shape if role == "target" else preset.draft.shape
-            if sizes is None:
-                return None
             total += 2 * sizes.weights
     return total
 

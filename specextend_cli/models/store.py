@@ -46,15 +46,8 @@ def write_whole(file: Path, text: str) -> None:
     made.replace(file)
 
 
-def build(
-    directory: Path,
-    fill: Callable[[Path], None],
-    *,
-    is_good: Callable[[Path], bool] = Path.is_dir,
-    need: int = 0,
-    progress: Progress = silent,
-) -> None:
-    """Make `directory` by `fill(temporary directory)`, unless it `is_good`: by default, where it is there.
+def build(directory: Path, fill: Callable[[Path], None], *, need: int = 0, progress: Progress = silent) -> None:
+    """Make `directory` by `fill(temporary directory)`, unless it is there.
 
     FitError: fewer than `need` bytes of the disk are free, or it fills up during the build. Nothing is left behind when
     `fill` fails.
@@ -63,7 +56,7 @@ def build(
         create(directory.parent)
         with lock(_lock_of(directory), progress):
             temporary = _sweep(directory)
-            if is_good(directory):
+            if directory.is_dir():
                 return
             check_space(directory, need)
             try:
@@ -71,7 +64,6 @@ def build(
                 fill(temporary)
                 for path in (*temporary.rglob("*"), temporary):
                     sync(path)
-                shutil.rmtree(directory, ignore_errors=True)
                 temporary.rename(directory)
                 sync(directory.parent)
             except BaseException:

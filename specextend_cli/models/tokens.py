@@ -125,7 +125,8 @@ def _readable(directory: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(f"cannot read the tokenizer in {directory}", why=f"{type(error).__name__}: {error}") from error
+        why, fix = f"{type(error).__name__}: {error}", "save or fetch the model again, with its tokenizer.json"
+        raise ModelError(f"cannot read the tokenizer in {directory}", why=why, fix=fix) from error
 
 
 def parse_tokenizer(tokenizer_json: str) -> Tokenizer:

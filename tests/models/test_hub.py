@@ -90,18 +90,9 @@ def test_a_pinned_revision_is_not_another_one(home: Path) -> None:
     assert locate(HubSource(kind="hub", repo="owner/model", revision="b" * 40)) is None
 
 
-@pytest.mark.parametrize("missing", list(FILES))
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
 def test_an_incomplete_snapshot_is_not_cached(home: Path, missing: str) -> None:
     snapshot(home, {name: text for name, text in FILES.items() if name != missing})
-    assert locate(SOURCE) is None
-
-
-def test_a_draft_needs_no_tokenizer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {name: text for name, text in FILES.items() if name != "tokenizer.json"}
-    publish(monkeypatch, **{name: len(text) for name, text in files.items()})
-    serve(monkeypatch, home, files)
-    directory = fetch(SOURCE, tokenizer=False)
-    assert locate(SOURCE, tokenizer=False) == directory == fetch(SOURCE, tokenizer=False, offline=True)
     assert locate(SOURCE) is None
 
 
