@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,19 @@ def reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"it has no {error}"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def usable(what: str, *, fix: str = "") -> Iterator[None]:
+    """ModelError for what libraries raise of files that contradict themselves: anything but a lack of memory."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        if type(error).__name__ == "OutOfMemoryError":  # torch's, which is not imported here
+            raise
+        raise ModelError(what, why=reason(error)[:400], fix=fix) from error
 
 
 def is_complete(directory: Path) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_object, reason
+from specextend_cli.models.checkpoint import read_object, usable
 
 Size: TypeAlias = Annotated[int, Field(gt=0, lt=1 << 31)]
 Positive: TypeAlias = Annotated[float, Field(gt=0)]
@@ -120,7 +120,7 @@ class PublishedHead(BaseModel):
             raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
         layer, eagle = (data.get(name) or {} for name in _TABLES)
         parts = eagle, layer, data
-        with usable(directory):
+        with usable_head(directory):
             said = cls(**{key: value for part in parts for key, value in part.items() if value is not None})
             said._check_supported()
         return said
@@ -337,10 +337,6 @@ def _has(shapes: Shapes, tensor: str, said: bool | None, *, exactly: bool = Fals
     return found
 
 
-@contextmanager
-def usable(directory: Path) -> Iterator[None]:
+def usable_head(directory: Path) -> AbstractContextManager[None]:
     """ModelError for a head whose files say something impossible, of itself or for its target."""
-    try:
-        yield
-    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
-        raise ModelError(f"the head in {directory} cannot be used", why=reason(error), fix=_FITTING) from error
+    return usable(f"the head in {directory} cannot be used", fix=_FITTING)

@@ -175,13 +175,13 @@ class Prompts(Table):
     @classmethod
     def _are_sentences(cls, styles: dict[prompt_templates.Style, str]) -> dict[prompt_templates.Style, str]:
         for sentence in styles.values():
-            check_names(sentence, {name: PLACEHOLDERS[name] for name in PLACEHOLDERS if name != "document"})
+            check_names(sentence, [name for name in PLACEHOLDERS if name != "document"])
         return styles
 
     @field_validator("focus")
     @classmethod
     def _has_question_once(cls, sentence: str) -> str:
-        if (count := check_names(sentence, {"question": ""}).count("question")) != 1:
+        if (count := check_names(sentence, ["question"]).count("question")) != 1:
             raise ValueError(f"{{question}} must occur exactly once, not {count} times")
         return sentence
 

@@ -117,10 +117,7 @@ def fit_threads() -> int:
 def share(groups: Path) -> int | None:
     """Processors that a container may use, rounded up, by Linux' control groups; None where nothing says so."""
     try:
-        if (groups / "cpu.max").exists():  # version 2: microseconds of processor time, and in how many
-            quota, period = (groups / "cpu.max").read_text().split()
-        else:
-            quota, period = ((groups / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return max(ceil(int(quota) / int(period)), 1) if int(quota) > 0 else None
+        quota, period = (groups / "cpu.max").read_text().split()  # microseconds of processor time, and in how many
+        return max(ceil(int(quota) / int(period)), 1)
     except (OSError, ValueError, ZeroDivisionError):
         return None

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
+from specextend_cli.models.checkpoint import checked_weights
+from specextend_cli.models.head_config import PublishedHead, is_assistant
 from specextend_cli.models.memory import estimate, prefill_bytes
-from specextend_cli.models.ngram_table import load_table
-from specextend_cli.models.preset import Dtype, Preset, Quantization
+from specextend_cli.models.ngram_table import has_table, load_table
+from specextend_cli.models.preset import Draft, Dtype, Preset, Quantization
 from specextend_cli.models.shape import GRAPHS, HEADROOM, PREFILL
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
-from specextend_cli.runtime.draft_heads import load_eagle, with_head
 from specextend_cli.runtime.gpu import VARIABLE, are_wanted
 from specextend_cli.runtime.options import Engine
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from specextend_cli.engine.plain import TransformersModel, TransformersTarget
     from specextend_cli.engine.target import Target
 
+HEAD_WINDOW = 1024
+"""Tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048."""
 _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
 
@@ -58,13 +61,6 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
             return TransformersTarget(error.model, error.why)
         except torch.OutOfMemoryError as memory:
             raise _too_large(preset, str(memory)) from memory
-    needed = preset.window.context + preset.tree.depth
-    if (most := _learned_positions(lm)) is not None and most < needed:
-        raise UsageError(
-            f"the model of preset {preset.name} has {most:,} positions",
-            why=f"its window is {preset.window.context:,} tokens, and a draft tree {preset.tree.depth} deep",
-            fix=f"set context = {most - preset.tree.depth} under [window], and a smaller chunk",
-        )
     scored = preset.retrieval.layers
     if not all(-lm.layers <= layer < lm.layers for layer in scored):
         raise ModelError(
@@ -73,15 +69,6 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
             fix="name others under [retrieval]: specextend bench --experiment needle says what they find",
         )
     return Target(lm, score_layers=scored)
-
-
-def _learned_positions(lm: LanguageModel) -> int | None:
-    """Positions in the model's table of them (GPT-2, OPT); None where they are computed, and there is no end."""
-    from torch import nn
-
-    most = getattr(lm.config, "max_position_embeddings", None)
-    tables = [module.num_embeddings for module in lm.model.modules() if isinstance(module, nn.Embedding)]
-    return most if most and any(most <= rows <= most + 2 for rows in tables if rows != lm.vocabulary) else None
 
 
 def _target_dtype(preset: Preset, options: Engine) -> str:
@@ -139,6 +126,7 @@ def drafter_of(
 
     from specextend_cli.engine import drafters
     from specextend_cli.models.draft_modules import load_assistant, load_mtp
+    from specextend_cli.models.heads import load_eagle
     from specextend_cli.models.tokens import check_token_ids
 
     window = preset.draft.window
@@ -194,6 +182,28 @@ def with_draft(preset: Preset, options: Engine) -> Preset:
         preset = with_head(preset, options.draft_head)
     check_draft(preset, options.draft)
     return preset
+
+
+def with_head(preset: Preset, directory: str | Path) -> Preset:
+    """The preset, drafting with n-grams and the head (and n-gram table) in `directory` instead of its own draft.
+
+    Its working set takes compact positions, which suit every head; an assistant's ignores that. UsageError: there is no
+    such directory. ModelError: it holds no head, or a damaged one; said now, without reading its weights, not when
+    everything else is loaded.
+    """
+    path = Path(directory).expanduser().absolute()
+    if not path.is_dir():
+        why = "--draft-head names a directory with a draft head: config.json beside its weights"
+        fix = "fetch or train one for this model: docs/models.md"
+        raise UsageError(f"there is no directory {directory}", why=why, fix=fix)
+    kind = "assistant" if is_assistant(path) else "eagle"
+    if kind == "eagle":
+        PublishedHead.read(path)
+    checked_weights(path, "")
+    of = (kind, "ngram", *(["table"] if has_table(path) else []))
+    draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=HEAD_WINDOW)
+    retrieval = replace(preset.retrieval, positions="compact")
+    return preset.model_copy(update={"draft": draft, "retrieval": retrieval})
 
 
 def check_draft(preset: Preset, kind: str | None) -> None:

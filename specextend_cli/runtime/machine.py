@@ -73,12 +73,8 @@ def _free_by_torch(number: int) -> int | None:
 
 def _group_memory(groups: Path) -> float:
     """Bytes that a container may still take, by Linux' control groups; infinite where nothing limits it."""
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        with suppress(OSError, ValueError):
-            return max(int((groups / limit).read_text()) - int((groups / used).read_text()), 0)
+    with suppress(OSError, ValueError):
+        return max(int((groups / "memory.max").read_text()) - int((groups / "memory.current").read_text()), 0)
     return inf
 
 

@@ -206,34 +206,6 @@ def test_a_template_in_a_file_of_its_own_comes_first(tmp_path: Path) -> None:
     assert render_chat(tmp_path, MESSAGES) == "plain"
 
 
-PARTS = {
-    "loop": "{% for m in messages %}<{{ m.role }}>{% for part in m.content %}"
-    "{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}{% endfor %}",
-    "filter": "{% for m in messages %}<{{ m['role'] }}>{% for part in m['content'] | selectattr('type', 'equalto', "
-    "'text') %}{{ part['text'] }}{% endfor %}{% endfor %}",
-    "strict": "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ raise_exception('parts') }}"
-    "{% endif %}{{ m.content[0].text }}{% endfor %}",
-    "either": "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}"
-    "{% else %}wrong{% endif %}{% endfor %}",
-}
-
-
-@pytest.mark.parametrize("template", PARTS.values(), ids=PARTS)
-def test_contents_as_the_template_takes_them(tmp_path: Path, template: str) -> None:
-    """Templates of models that also read images take lists of parts, some of them nothing else."""
-    assert render_chat(tmp_path, MESSAGES, template=template) == "".join(
-        f"<{message['role']}>{message['content']}" for message in MESSAGES
-    )
-
-
-def test_templates_that_leave_texts_out_as_parts_too(tmp_path: Path) -> None:
-    """They get texts; and where both fail, the reason is that for texts."""
-    assert render_chat(tmp_path, MESSAGES, template="{{ messages[0].content is string }}") == "True"
-    with pytest.raises(ModelError) as caught:
-        render_chat(tmp_path, MESSAGES, template="{{ raise_exception(messages[0].content) }}")
-    assert caught.value.why == MESSAGES[0]["content"]
-
-
 def test_a_template_beside_the_tokenizer_of_an_older_wrapper(tmp_path: Path) -> None:
     (tmp_path / "chat_template.json").write_text(json.dumps({"chat_template": "older"}))
     assert render_chat(tmp_path, MESSAGES) == "older"

@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import transformers
 
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.models.ngram_table import FILE
-from specextend_cli.models.preset import Draft, Preset, Window
+from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.source_kinds import LocalSource
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.draft_heads import WINDOW, with_head
-from specextend_cli.runtime.loading import describe, heads_of
+from specextend_cli.runtime.loading import HEAD_WINDOW, describe, heads_of, with_head
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.prompts import PromptBuilder
@@ -132,7 +130,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     folder.mkdir()
     safeailab_3(folder, tiny_preset.tokenizer().get_vocab_size())
     changed = with_head(preset, folder)
-    assert (changed.draft.of, changed.draft.model, changed.draft.window) == (("eagle", "ngram"), "eagle", WINDOW)
+    assert (changed.draft.of, changed.draft.model, changed.draft.window) == (("eagle", "ngram"), "eagle", HEAD_WINDOW)
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
     generator, prompt = loaded(changed), prompt_of(changed, tmp_path)
     assert describe(generator.drafter) == f"blend ({says} + ngram)"
@@ -162,16 +160,3 @@ def test_layers_that_the_target_has_not_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as caught:
         loaded(built.model_copy(update={"retrieval": replace(built.retrieval, layers=(1, 3))}))
     assert caught.value.why == "it has layers 0 to 2"
-
-
-def test_a_window_beyond_the_positions_that_a_model_learnt_is_refused(tmp_path: Path) -> None:
-    """Its table ends there, and reading on would end in an error of torch."""
-    built = shrink(PRESETS["qwen3-0.6b"], tmp_path)
-    sizes = {"vocab_size": tiny_preset.tokenizer().get_vocab_size(), "n_embd": 64, "n_layer": 3, "n_head": 4}
-    config = transformers.GPT2Config(**sizes, n_positions=1024, bos_token_id=0, eos_token_id=tiny_preset.END)
-    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "target")
-    with pytest.raises(UsageError, match="has 1,024 positions") as caught:
-        loaded(built)
-    assert caught.value.fix == f"set context = {1024 - built.tree.depth} under [window], and a smaller chunk"
-    fits = Window(context=1024 - built.tree.depth, chunk=512, summary_tokens=64, chunk_summary_tokens=64)
-    assert loaded(built.model_copy(update={"window": fits})).target.lm.config.n_positions == 1024

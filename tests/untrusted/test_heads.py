@@ -216,7 +216,7 @@ SHAPES = {
 EDITS: list[tuple[Edit, str]] = [
     # Quantized weights mean something only with their scales.
     *((other(name, dtype), str(dtype).removeprefix("torch.")) for name in NAMES for dtype in DTYPES),
-    *((other("d2t", dtype), "d2t") for dtype in (torch.float32, torch.bool, torch.bfloat16)),
+    *((other("d2t", dtype), "draft_to_target") for dtype in (torch.float32, torch.bool, torch.bfloat16)),
     (twice, "d2t"),
     *((partial(dict.update, **{name: torch.ones(shape)}), "") for name, shape in SHAPES.items()),
 ]

@@ -6,8 +6,6 @@ ollama's store is read, never written: `manifests/HOST/NAMESPACE/MODEL/TAG` is a
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from contextlib import suppress
@@ -15,12 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from specextend_cli.errors import ModelError, cause
+from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_object
 from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
 GgufFile: TypeAlias = GgufSource | OllamaSource
-_SAMPLE = 1 << 16  # bytes at each end
 _MOST_PARTS = 1 << 10  # files
 _HOST, _NAMESPACE, _TAG = "registry.ollama.ai", "library", "latest"
 _LAYER = "application/vnd.ollama.image."
@@ -52,21 +49,12 @@ def parts(file: Path) -> list[Path]:
 
 
 def file_name(source: GgufFile) -> str:
-    """A name that is another one when the file is, by its size, time and both ends; ModelError: it is gone.
+    """A name that is another one when the file is, by its own, its size and time; ModelError: it is gone.
 
     Hashing all of it would take longer than loading the model.
     """
-    file = gguf_file(source)
-    try:
-        status = file.stat()
-        with file.open("rb") as opened:
-            ends = opened.read(_SAMPLE)
-            opened.seek(max(0, status.st_size - _SAMPLE))
-            ends += opened.read(_SAMPLE)
-    except OSError as error:
-        raise ModelError(f"cannot read {file}", why=cause(error)) from error
-    facts = json.dumps([status.st_size, status.st_mtime_ns, hashlib.sha256(ends).hexdigest()])
-    return f"{plain_name(source)[:60]}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
+    status = gguf_file(source).stat()
+    return f"{plain_name(source)[:60]}-{status.st_size:x}-{status.st_mtime_ns:x}"
 
 
 def plain_name(source: GgufFile) -> str:
