@@ -32,7 +32,7 @@ def list_(
     """
     from specextend_cli.cli.choice import chosen_model
     from specextend_cli.models.presets import list_presets
-    from specextend_cli.runtime.machine import this_machine
+    from specextend_cli.runtime.devices import this_machine
     from specextend_cli.ui.output import Output
     from specextend_cli.ui.tables import preset_table
 
@@ -59,7 +59,7 @@ def show(preset: options.Preset, json: options.Json = False) -> None:
     from specextend_cli.models.memory import estimate
     from specextend_cli.models.presets import load_preset, to_toml
     from specextend_cli.models.sources import locate, size_on_disk
-    from specextend_cli.runtime.machine import this_machine
+    from specextend_cli.runtime.devices import this_machine
     from specextend_cli.ui.output import Output, sanitize
 
     found, output = load_preset(preset), Output()
@@ -139,7 +139,7 @@ def _record(row: PresetRow) -> dict[str, object]:
 
 def _row(preset: Preset, machine: Machine) -> PresetRow:
     """The row of a preset on a machine."""
-    from specextend_cli.models.candidates import hindrance
+    from specextend_cli.models.choice import hindrance
     from specextend_cli.models.memory import estimate
     from specextend_cli.models.source_kinds import LocalSource
     from specextend_cli.models.sources import is_present, size_on_disk

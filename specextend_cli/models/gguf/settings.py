@@ -20,8 +20,7 @@ from specextend_cli.models.gguf.families import Table, config_of, family, layout
 from specextend_cli.models.gguf.file import Gguf
 from specextend_cli.models.gguf.source import GgufFile, gguf_file, parts, plain_name
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
-from specextend_cli.models.preset import Preset, Target, Window
-from specextend_cli.models.preset_defaults import ANY_MACHINE, window_sizes
+from specextend_cli.models.preset import ANY_MACHINE, Preset, Target, Window, window_sizes
 from specextend_cli.models.shape import Shape
 
 _LEAST = 256  # tokens of a window
