@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.errors import ModelError
+from specextend_cli.errors import ModelError, cause
 
 GGUF_NAME = "gguf.path"
 """A file that says where the weights are: a GGUF file of the user's, the Hub's cache's, or a wheel's."""
@@ -65,6 +65,8 @@ def reason(error: Exception) -> str:
         return f"{where}: {first['msg'].removeprefix('Value error, ')}, not {first['input']!r:.60}"
     if isinstance(error, KeyError):
         return f"it has no {error}"
+    if isinstance(error, OSError):
+        return cause(error)
     return " ".join(str(error).split()) or type(error).__name__
 
 

