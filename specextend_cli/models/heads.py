@@ -196,12 +196,11 @@ def agreements(
     out = target.forward(tokens, positions, target.new_cache(len(tokens)), feature_layers=layers)
     assert out.features is not None
     states = dict(zip(layers, out.features.split(head.config.target_hidden, -1), strict=True))
-    chosen, stock, shares = out.logits.argmax(-1), head.config, []
+    chosen, shares = out.logits.argmax(-1), []
     for reading in readings:
         head.read_as(reading)
         features = torch.cat([states[layer] for layer in reading.feature_layers], -1)
         shares.append(_agreement(head, features.to(head.fc.weight.dtype), tokens, chosen))
-    head.read_as(stock)
     return tuple(shares)
 
 

@@ -61,7 +61,7 @@ def obtain(source: HubSource, *, name: str, progress: Progress = silent) -> Path
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         names = wanted(list(sizes))
         total = sum(sizes[file] for file in names)
-        store.check_space(repository_folder(source), total - size_on_disk(source), variable="HF_HUB_CACHE")
+        store.check_space(repository_folder(source), total - size_on_disk(source))
         with store.watched(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
             # One by one, in this thread: `snapshot_download` has threads of its own, which ^C would have to wait for.
             files = [Path(hf_hub_download(source.repo, file, revision=source.revision)) for file in names]
@@ -111,7 +111,7 @@ def _fetch(source: HubFileSource, part: Path, progress: Progress) -> None:
 
     if (done := fetched()) >= source.file_bytes:
         return
-    store.check_space(repository_folder(source), source.file_bytes - done, variable="HF_HUB_CACHE")
+    store.check_space(repository_folder(source), source.file_bytes - done)
     url = hf_hub_url(source.repo, source.file, revision=source.revision)
     headers = {**build_hf_headers(), "Accept-Encoding": "identity"}
     with store.watched(f"downloading {source.repo}", fetched, source.file_bytes, progress), part.open("ab") as out:
@@ -178,7 +178,7 @@ def _explained(source: OnHub, name: str) -> Iterator[None]:
     # The HTTP library's base class, whichever library this version of huggingface_hub uses.
     http_error: type[BaseException] = HfHubHTTPError.__bases__[0]
     try:
-        with _quiet(), store.full_disk_is_a_fit_error(repository_folder(source), variable="HF_HUB_CACHE"):
+        with _quiet(), store.full_disk_is_a_fit_error(repository_folder(source)):
             yield
     except (http_error, OSError) as error:
         raise _explain(source, name, error) from error

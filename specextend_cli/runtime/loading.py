@@ -18,8 +18,8 @@ from specextend_cli.models.shape import GRAPHS, HEADROOM, PREFILL
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
-from specextend_cli.runtime.gpu import VARIABLE, are_wanted
 from specextend_cli.runtime.options import Engine
+from specextend_cli.runtime.runners import VARIABLE, are_wanted
 
 if TYPE_CHECKING:
     import torch

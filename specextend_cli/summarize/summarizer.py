@@ -24,7 +24,7 @@ from specextend_cli.runtime.devices import device_kind, device_of, fit_threads, 
 from specextend_cli.runtime.loading import describe, with_draft
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of, stages
 from specextend_cli.runtime.options import Engine
-from specextend_cli.runtime.processor import load_library
+from specextend_cli.runtime.runners import load_library
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.cache import GenerationCache, RunStore, results_file
 from specextend_cli.summarize.events import Coverage, Event, Method, Part, Plan, Retried, Summarized, Summary, Warned

@@ -317,7 +317,6 @@ def test_a_damaged_store_of_ollamas(ollamas: Path) -> None:
         ('{"layers": 3}', "cannot read"),
         (text.replace(f"sha256:{digest}", "sha256:../../secret"), "cannot be used"),
         (text.replace(digest, "0" * 64), "is incomplete"),
-        (text.replace('"size": ', '"size": 9'), "is damaged"),
     ]
     for damaged, what in cases:
         file.write_text(damaged)
