@@ -200,7 +200,7 @@ def ollama_models(sizes: Collection[object]) -> Iterator[str]:
     """Names of ollama's models that have one of the `sizes`. Each file's are read once, and kept by its digest."""
     file = cache_root() / "ollama-shapes.json"
     try:
-        kept: dict[str, list[int] | None] = json.loads(file.read_text())
+        kept: dict[str, Sequence[int]] = json.loads(file.read_text())
     except (OSError, ValueError):
         kept = {}
     before = len(kept)
@@ -208,22 +208,19 @@ def ollama_models(sizes: Collection[object]) -> Iterator[str]:
         try:
             digest = ollama_file(name).name
             if digest not in kept:
-                shape = load_preset(f"ollama:{name}").target.shape
-                kept[digest] = None if shape is None else list(_sizes(shape) or ())
+                kept[digest] = _sizes(load_preset(f"ollama:{name}").target.shape)
         except SpecextendError:
             continue
-        if tuple(kept[digest] or ()) in sizes:
+        if tuple(kept[digest]) in sizes:
             yield name
     if len(kept) > before:
         with suppress(OSError):
             write_whole(file, json.dumps(kept))
 
 
-def _sizes(shape: Shape | None) -> tuple[int, ...] | None:
+def _sizes(shape: Shape | None) -> tuple[int, ...]:
     """What two conversions of one model have in common."""
-    if shape is None:
-        return None
-    return (shape.layers, shape.hidden, shape.cached, shape.vocab)
+    return (shape.layers, shape.hidden, shape.cached, shape.vocab) if shape else ()
 
 
 def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> Candidate:
@@ -241,11 +238,10 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
         gated=preset.gated and not _logged_in(),
         hindrance=hindrance(machine, preset),
     )
-    known = rates.get(preset.name)
     if machine.device != "cpu":
         return one
-    known = known or expected_rates(gguf_bytes(preset) or shape.weight_bytes())
-    return replace(one, seconds=expected_seconds(preset, tokens, *known), rate=1 / known[1])
+    read, written = rates.get(preset.name) or expected_rates(gguf_bytes(preset) or shape.weight_bytes())
+    return replace(one, seconds=expected_seconds(preset, tokens, read, written), rate=1 / written)
 
 
 def hindrance(machine: Machine, preset: Preset) -> Passed | None:

@@ -215,18 +215,17 @@ def _explain(source: OnHub, name: str, error: BaseException) -> ModelError:
 
     why, pull = (cause(error).strip() or type(error).__name__).splitlines()[0], f"specextend models pull {name}"
     status = getattr(getattr(error, "response", None), "status_code", 0)
+    what, fix = f"cannot fetch {source} from the Hugging Face Hub", f"check the network, then: {pull}"
     match error:
         case GatedRepoError():
             what = f"{source.repo} is gated: its owner asks you to accept a licence first"
             why = "this machine's Hugging Face account has not been granted access, or no one is logged in"
             fix = f"accept it at https://huggingface.co/{source.repo}, then: hf auth login && {pull}"
         case LocalEntryNotFoundError():  # the library's word for no connection, a kind of the next
-            what, fix = f"cannot fetch {source} from the Hugging Face Hub", f"check the network, then: {pull}"
+            pass
         case RevisionNotFoundError() | EntryNotFoundError():
             what, fix = f"there is no {source} on the Hugging Face Hub", "correct the preset's file or revision"
         case HfHubHTTPError() if isinstance(error, RepositoryNotFoundError) or status in (401, 403):
             what = f"{source.repo} does not exist on the Hugging Face Hub, or is private"
             fix = f"check its name; if it is private: hf auth login && {pull}"
-        case _:
-            what, fix = f"cannot fetch {source} from the Hugging Face Hub", f"check the network, then: {pull}"
     return ModelError(what, why=why, fix=fix)

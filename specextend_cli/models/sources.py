@@ -75,15 +75,20 @@ def fetch(
     why; FitError: the disk is too full.
     """
     offline = offline or offline_by_environment()
+    again = verify and isinstance(source, _InGguf)
+    if not again and (found := locate(source)) is not None:
+        return found
     if isinstance(source, LocalSource):
-        return _local(source)
-    if isinstance(source, HubSource):
-        if (found := hub.cached(source)) is not None:
-            return found
-        if offline:
-            raise store.offline_error(source, name)
-        return hub.obtain(source, name=name, progress=progress)
-    return _with_settings(source, name=name, offline=offline, progress=progress, verify=verify)
+        raise ModelError(
+            f"there is no complete model in {source.path}",
+            why="it lacks config.json or model.safetensors",
+            fix="correct the path, or save the model there as it was published, with all of these",
+        )
+    if not isinstance(source, HubSource):
+        return _with_settings(source, name=name, offline=offline, progress=progress, again=again)
+    if offline:
+        raise store.offline_error(source, name)
+    return hub.obtain(source, name=name, progress=progress)
 
 
 def locate(source: Source) -> Path | None:
@@ -136,12 +141,10 @@ def _directories(source: Source) -> list[Path]:
 
 def settings_directory(source: _InGguf) -> Path:
     """The directory of a GGUF file's settings, whether it exists or not; ModelError where the user's file is gone."""
-    if isinstance(source, WheelSource):
-        name = f"{source.package}-{source.version}-{source.sha256[:12]}"
-    elif isinstance(source, HubFileSource):
-        name = f"{simple_name(Path(source.file).stem)[:60]}-{source.sha256[:12]}"
-    else:
+    if isinstance(source, GgufFile):
         name = file_name(source)
+    else:
+        name = f"{simple_name(Path(source.file).stem)[:60]}-{source.sha256[:12]}"
     return store.cache_root() / "models" / f"{name}{_SUFFIX}"
 
 
@@ -162,14 +165,12 @@ def obtain_gguf(source: _InGguf, *, name: str, offline: bool = False, progress: 
     return gguf_file(source)
 
 
-def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progress, verify: bool) -> Path:
-    if not verify and (known := locate(source)) is not None:
-        return known
+def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progress, again: bool) -> Path:
     from specextend_cli.models.gguf.settings import write_settings
 
     file = obtain_gguf(source, name=name, offline=offline, progress=progress).absolute()
     directory = settings_directory(source)
-    if verify:
+    if again:
         store.remove(directory)
     if not directory.is_dir():
         progress(f"reading {file.name}", 0, 0)
@@ -178,13 +179,3 @@ def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progr
         with store.full_disk_is_a_fit_error(directory):
             store.write_whole(directory / GGUF_NAME, str(file))
     return directory
-
-
-def _local(source: LocalSource) -> Path:
-    if is_complete(source.path):
-        return source.path
-    raise ModelError(
-        f"there is no complete model in {source.path}",
-        why="it lacks config.json or model.safetensors",
-        fix="correct the path, or save the model there as it was published, with all of these",
-    )
