@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_object, read_settings
+from specextend_cli.models.checkpoint import read_object, usable
 
 _LONGEST = 1_000_000  # characters of a template; published ones have up to 20,000
 
@@ -38,16 +38,11 @@ def render_chat(
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     # A dictionary, because a variable may have the name of another, or of an argument of `render`.
     given = {"messages": messages, "add_generation_prompt": True}
-    try:
+    fix = 'leave [prompts] system = "" if the model takes no system message, or write chat_template there'
+    with usable(f"the chat template of {directory.name} refuses the prompt", fix=fix):
         compiled = environment.from_string(source)
         with bounded():
             return compiled.render({**_special_tokens(settings), **(options or {}), **given})
-    except Exception as error:  # a template is a program and may raise anything
-        raise ModelError(
-            f"the chat template of {directory.name} refuses the prompt",
-            why=str(error) or type(error).__name__,
-            fix='leave [prompts] system = "" if the model takes no system message, or write chat_template there',
-        ) from error
 
 
 _PLAIN = """chat_template = '{% for m in messages %}{{ m.content }}{{ "\\n\\n" }}{% endfor %}'"""
@@ -69,7 +64,7 @@ def chat_template(directory: Path) -> str | None:
     The last is that of older models that also read images, whose tokenizer may have none.
     """
     file = directory / "chat_template.jinja"
-    try:
+    with usable(f"cannot read the chat template of {directory.name}"):
         if file.is_file():
             return _bounded(file.read_text(encoding="utf-8"))
         older = directory / "chat_template.json"
@@ -81,8 +76,6 @@ def chat_template(directory: Path) -> str | None:
         if template is not None and not isinstance(template, str):
             raise ValueError("it is not text")
         return _bounded(template) if template else None
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ModelError(f"cannot read the chat template of {directory.name}", why=str(error)) from error
 
 
 def _bounded(template: str) -> str:
@@ -106,4 +99,5 @@ def _refuse(message: str) -> NoReturn:
 
 def _settings(directory: Path) -> dict[str, Any]:
     file = directory / "tokenizer_config.json"
-    return read_settings(file) if file.is_file() else {}
+    with usable(f"cannot read {file}"):
+        return read_object(file) if file.is_file() else {}

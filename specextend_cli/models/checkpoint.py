@@ -30,14 +30,6 @@ def read_object(file: Path) -> dict[str, Any]:
     return parse_object(file.read_text(encoding="utf-8"))
 
 
-def read_settings(file: Path) -> dict[str, Any]:
-    """`read_object`; ModelError where the file cannot be read."""
-    try:
-        return read_object(file)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {file}", why=str(error)) from error
-
-
 def parse_object(text: str | bytes) -> dict[str, Any]:
     """The JSON object in a text; ValueError as `read_object`."""
     try:

@@ -19,7 +19,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.engine.head_config import HeadConfig
-from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_object, usable
 
 Size: TypeAlias = Annotated[int, Field(gt=0, lt=1 << 31)]
@@ -111,13 +110,11 @@ class PublishedHead(BaseModel):
         speculators keeps the sizes of the decoder layer in a table `transformer_layer_config`; some programs write into
         a table `eagle_config` what others have at the top.
         """
-        try:
+        with usable(f"cannot read the head's config.json in {directory}"):
             data = read_object(directory / "config.json")
             for name in _TABLES:
                 if not isinstance(data.get(name), dict | None):
                     raise ValueError(f"its {name} is not an object")
-        except (OSError, ValueError) as error:
-            raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
         layer, eagle = (data.get(name) or {} for name in _TABLES)
         parts = eagle, layer, data
         with usable_head(directory):

@@ -167,11 +167,9 @@ def read_config(directory: Path) -> tuple[PreTrainedConfig, bool]:
     ModelError: it cannot be read, is of an unknown kind, wraps a text model that cannot be loaded alone, or has
     impossible sizes. Any other exception is transformers' own.
     """
-    try:
+    with usable(f"cannot read {directory / 'config.json'}"):
         data = read_object(directory / "config.json")
         check_sizes(data)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {directory / 'config.json'}", why=str(error)) from error
     kind = data.get("model_type")
     wrapped = kind not in ASSISTANTS and any(isinstance(data.get(part), dict) for part in _PARTS)
     if wrapped and kind not in WRAPPERS:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_object
+from specextend_cli.models.checkpoint import read_object, usable
 from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
 GgufFile: TypeAlias = GgufSource | OllamaSource
@@ -121,12 +121,10 @@ def _layers(folder: Path, name: str) -> list[dict[str, Any]]:
             why=f"there is no {manifest}",
             fix=f"ollama pull {name}, or set OLLAMA_MODELS to the directory of ollama's store",
         )
-    try:
+    with usable(f"cannot read {manifest}", fix=f"ollama pull {name}"):
         layers: list[dict[str, Any]] = read_object(manifest)["layers"]
         if not all(isinstance(layer["mediaType"], str) and isinstance(layer["digest"], str) for layer in layers):
             raise ValueError("its layers have no mediaType and digest")
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ModelError(f"cannot read {manifest}", why=str(error), fix=f"ollama pull {name}") from error
     return layers
 
 
