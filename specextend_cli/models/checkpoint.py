@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.errors import ModelError, cause
+from specextend_cli.errors import ModelError, SpecextendError, cause
 
 GGUF_NAME = "gguf.path"
 """A file that says where the weights are: a GGUF file of the user's, the Hub's cache's, or a wheel's."""
@@ -67,7 +67,7 @@ def usable(what: str, *, fix: str = "") -> Iterator[None]:
     """ModelError for what libraries raise of files that contradict themselves: anything but a lack of memory."""
     try:
         yield
-    except ModelError:
+    except SpecextendError:
         raise
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError":  # torch's, which is not imported here

