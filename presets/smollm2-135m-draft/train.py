@@ -742,7 +742,7 @@ def main() -> None:
     from specextend_cli.models.tokens import TextEncoder
     from specextend_cli.runtime.devices import device_of, dtype_of
     from specextend_cli.runtime.loading import end_tokens, load_language_model
-    from specextend_cli.runtime.processor import load_library, run_natively
+    from specextend_cli.runtime.runners import load_library, run_natively
     from specextend_cli.summarize.prompts import PromptBuilder
 
     preset, device = load_preset(arguments.model), device_of(arguments.device)

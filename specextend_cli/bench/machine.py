@@ -12,7 +12,7 @@ import torch
 
 from specextend_cli import __version__
 from specextend_cli.humanize import format_many
-from specextend_cli.runtime.machine import processor_name
+from specextend_cli.runtime.devices import processor_name
 
 _NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")  # guests are counted in user time already
 

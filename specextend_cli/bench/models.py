@@ -25,12 +25,11 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
+from specextend_cli.models.heads import load_eagle
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of, dtype_of
-from specextend_cli.runtime.draft_heads import load_eagle
-from specextend_cli.runtime.gpu import tree_for
 from specextend_cli.runtime.loading import (
     check_memory,
     drafter_of,
@@ -40,6 +39,7 @@ from specextend_cli.runtime.loading import (
     retrieval_of,
 )
 from specextend_cli.runtime.options import Engine
+from specextend_cli.runtime.runners import tree_for
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,10 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of, fit_threads
-from specextend_cli.runtime.gpu import run_by_graphs
 from specextend_cli.runtime.loading import is_exact, sampling_of, with_draft
 from specextend_cli.runtime.loading_thread import stages
 from specextend_cli.runtime.options import Engine
-from specextend_cli.runtime.processor import load_library, run_natively
+from specextend_cli.runtime.runners import load_library, run_by_graphs, run_natively
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.summarize.prompts import PromptBuilder
 

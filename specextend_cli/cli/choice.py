@@ -10,13 +10,12 @@ from shlex import quote
 from specextend_cli.cli.options import AUTO
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.humanize import format_bytes
-from specextend_cli.models.candidates import candidates
-from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Choice, Machine, choose
+from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Choice, Machine, candidates, choose
 from specextend_cli.models.configuration import configuration_file, configure, read_configuration
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair, offline_by_environment
-from specextend_cli.runtime.machine import this_machine
+from specextend_cli.runtime.devices import this_machine
 from specextend_cli.summarize.cache import RunStore, results_file
 from specextend_cli.ui.output import Output, format_error
 from specextend_cli.ui.panel import open_view

@@ -92,7 +92,7 @@ def _required(package: str, fix: str) -> Check:
 
 def _gpu(gpu: str | None) -> Check:
     """The GPU, and whether torch was built for what is there."""
-    from specextend_cli.runtime.machine import built_for_cuda
+    from specextend_cli.runtime.devices import built_for_cuda
 
     cuda, again = built_for_cuda(), "pip install --force-reinstall torch --index-url"
     if not gpu and cuda:
@@ -174,7 +174,7 @@ def _version(package: str) -> str | None:
 
 def _gpu_names() -> str | None:
     """The names of the GPUs by nvidia-smi; None without a GPU or driver."""
-    from specextend_cli.runtime.machine import nvidia_smi
+    from specextend_cli.runtime.devices import nvidia_smi
 
     if shutil.which("nvidia-smi") is None:
         return "Apple GPU" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else None

@@ -10,7 +10,7 @@ from specextend_cli.cli.inputs import Source
 from specextend_cli.humanize import format_bytes
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.sources import is_present
-from specextend_cli.runtime.machine import this_machine
+from specextend_cli.runtime.devices import this_machine
 from specextend_cli.summarize.events import Plan
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer

@@ -37,7 +37,7 @@ def list_(
     from specextend_cli.models import store
     from specextend_cli.models.presets import list_presets
     from specextend_cli.models.sources import conversions
-    from specextend_cli.runtime.machine import this_machine
+    from specextend_cli.runtime.devices import this_machine
     from specextend_cli.ui.output import Output
     from specextend_cli.ui.tables import preset_table
 
@@ -67,7 +67,7 @@ def show(preset: options.Preset, json: options.Json = False) -> None:
     from specextend_cli.models.memory import estimate
     from specextend_cli.models.presets import load_preset, to_toml
     from specextend_cli.models.sources import locate, size_on_disk
-    from specextend_cli.runtime.machine import this_machine
+    from specextend_cli.runtime.devices import this_machine
     from specextend_cli.ui.output import Output, sanitize
 
     found, output = load_preset(preset), Output()
@@ -77,7 +77,7 @@ def show(preset: options.Preset, json: options.Json = False) -> None:
     need = estimate(found, on_cpu=this_machine().device == "cpu")
     lines = [f"# {found.title}", f"# memory: {format_bytes(need) if need else 'not known'}"]
     for role, source in zip(("target", "draft"), found.sources, strict=False):
-        path = locate(source, tokenizer=role == "target")
+        path = locate(source)
         size = f"{format_bytes(size_on_disk(source))} in {path}" if path else "not on disk"
         lines.append(f"# {role}: {source}, {size}")
     comments = "".join(f"{' '.join(line.split())}\n" for line in lines)
@@ -148,7 +148,7 @@ def _record(row: PresetRow) -> dict[str, object]:
 
 def _row(preset: Preset, machine: Machine) -> PresetRow:
     """The row of a preset on a machine."""
-    from specextend_cli.models.candidates import hindrance
+    from specextend_cli.models.choice import hindrance
     from specextend_cli.models.memory import estimate
     from specextend_cli.models.source_kinds import LocalSource
     from specextend_cli.models.sources import is_present, size_on_disk

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_object, read_settings
+from specextend_cli.models.checkpoint import read_object, usable
 
-Messages: TypeAlias = Sequence[Mapping[str, object]]
 _LONGEST = 1_000_000  # characters of a template; published ones have up to 20,000
 
 
@@ -25,10 +23,8 @@ def render_chat(
 ) -> str:
     """The prompt for `messages` (`role` and `content` each), up to where the answer begins.
 
-    Templates of models that also read images may take contents as lists of parts only, and leave texts out or fail on
-    them: messages have that form where more of their texts come through so. `template` replaces the model's own;
-    `options` are further variables for it. The template runs in a sandbox, with the functions that transformers gives
-    it. ModelError: there is no template, or it refuses the messages or fails.
+    `template` replaces the model's own; `options` are further variables for it. The template runs in a sandbox, with
+    the functions that transformers gives it. ModelError: there is no template, or it refuses the messages or fails.
     """
     from specextend_cli.models.template_sandbox import Sandbox, bounded
 
@@ -40,45 +36,13 @@ def render_chat(
     environment = Sandbox(tojson=lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent))
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-
-    def render(messages: Messages) -> str:
-        # A dictionary, because a variable may have the name of another, or of an argument of `render`.
-        given = {"messages": messages, "add_generation_prompt": True}
+    # A dictionary, because a variable may have the name of another, or of an argument of `render`.
+    given = {"messages": messages, "add_generation_prompt": True}
+    fix = 'leave [prompts] system = "" if the model takes no system message, or write chat_template there'
+    with usable(f"the chat template of {directory.name} refuses the prompt", fix=fix):
+        compiled = environment.from_string(source)
         with bounded():
             return compiled.render({**_special_tokens(settings), **(options or {}), **given})
-
-    try:
-        compiled = environment.from_string(source)
-        return _with_texts(render, messages)
-    except Exception as error:  # a template is a program and may raise anything
-        raise ModelError(
-            f"the chat template of {directory.name} refuses the prompt",
-            why=str(error) or type(error).__name__,
-            fix='leave [prompts] system = "" if the model takes no system message, or write chat_template there',
-        ) from error
-
-
-def _with_texts(render: Callable[[Messages], str], messages: Sequence[Mapping[str, str]]) -> str:
-    """The messages rendered with contents as texts or as parts, by whichever more of the texts come through."""
-    from specextend_cli.models.template_sandbox import LimitError
-
-    by_parts = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
-    found: list[tuple[int, str]] = []  # texts that came through
-    failure: Exception | None = None
-    for form in (messages, by_parts):
-        try:
-            rendered = render(form)
-        except LimitError:
-            raise
-        except Exception as error:  # a template is a program and may raise anything
-            failure = failure or error
-            continue
-        found.append((sum(message["content"].strip() in rendered for message in messages), rendered))
-        if found[-1][0] == len(messages):
-            break
-    if failure is not None and not any(kept for kept, _ in found):
-        raise failure
-    return max(found, key=itemgetter(0))[1]
 
 
 _PLAIN = """chat_template = '{% for m in messages %}{{ m.content }}{{ "\\n\\n" }}{% endfor %}'"""
@@ -100,7 +64,7 @@ def chat_template(directory: Path) -> str | None:
     The last is that of older models that also read images, whose tokenizer may have none.
     """
     file = directory / "chat_template.jinja"
-    try:
+    with usable(f"cannot read the chat template of {directory.name}"):
         if file.is_file():
             return _bounded(file.read_text(encoding="utf-8"))
         older = directory / "chat_template.json"
@@ -112,8 +76,6 @@ def chat_template(directory: Path) -> str | None:
         if template is not None and not isinstance(template, str):
             raise ValueError("it is not text")
         return _bounded(template) if template else None
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ModelError(f"cannot read the chat template of {directory.name}", why=str(error)) from error
 
 
 def _bounded(template: str) -> str:
@@ -137,4 +99,5 @@ def _refuse(message: str) -> NoReturn:
 
 def _settings(directory: Path) -> dict[str, Any]:
     file = directory / "tokenizer_config.json"
-    return read_settings(file) if file.is_file() else {}
+    with usable(f"cannot read {file}"):
+        return read_object(file) if file.is_file() else {}

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.errors import ModelError
+from specextend_cli.errors import ModelError, SpecextendError, cause
 
 GGUF_NAME = "gguf.path"
 """A file that says where the weights are: a GGUF file of the user's, the Hub's cache's, or a wheel's."""
@@ -26,14 +28,6 @@ def read_object(file: Path) -> dict[str, Any]:
     if (size := file.stat().st_size) > _LARGEST:
         raise ValueError(f"{file.name} has {size:,} bytes, more than {_LARGEST:,}")
     return parse_object(file.read_text(encoding="utf-8"))
-
-
-def read_settings(file: Path) -> dict[str, Any]:
-    """`read_object`; ModelError where the file cannot be read."""
-    try:
-        return read_object(file)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {file}", why=str(error)) from error
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
@@ -63,16 +57,27 @@ def reason(error: Exception) -> str:
         return f"{where}: {first['msg'].removeprefix('Value error, ')}, not {first['input']!r:.60}"
     if isinstance(error, KeyError):
         return f"it has no {error}"
+    if isinstance(error, OSError):
+        return cause(error)
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def is_complete(directory: Path, *, tokenizer: bool = True) -> bool:
-    """Whether a directory has a configuration, every file of its weights and, if one is needed, a `tokenizer`.
+@contextmanager
+def usable(what: str, *, fix: str = "") -> Iterator[None]:
+    """ModelError for what libraries raise of files that contradict themselves: anything but a lack of memory."""
+    try:
+        yield
+    except SpecextendError:
+        raise
+    except Exception as error:
+        if type(error).__name__ == "OutOfMemoryError":  # torch's, which is not imported here
+            raise
+        raise ModelError(what, why=reason(error)[:400], fix=fix) from error
 
-    Drafts use the token ids of their target and need none, but one that is there is compared. EAGLE heads have none.
-    """
-    has_all = (directory / "config.json").is_file() and (has_tokenizer(directory) or not tokenizer)
-    return has_all and bool(weight_files(directory))
+
+def is_complete(directory: Path) -> bool:
+    """Whether a directory has a configuration and every file of its weights, which are fetched last."""
+    return (directory / "config.json").is_file() and bool(weight_files(directory))
 
 
 def has_tokenizer(directory: Path) -> bool:

@@ -12,40 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM
-
 from specextend_cli.engine.assistant import Assistant
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
-from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import checked_weights, read_header, read_object
-from specextend_cli.models.head_config import ASSISTANTS
-from specextend_cli.models.load import quiet_transformers
-from specextend_cli.models.model_config import check_loaded, check_sizes, check_tensors
+from specextend_cli.models.checkpoint import checked_weights, read_header, usable
+from specextend_cli.models.head_config import ASSISTANTS, is_assistant
+from specextend_cli.models.load import load_model, quiet_transformers, read_config
 
-_OF_ASSISTANT = (
-    "the assistant model in {} cannot draft",
-    "use the assistant that was published with this target, such as google/gemma-4-E4B-it-assistant",
-)
-_OF_LAYER = ("the model in {} cannot draft by multi-token prediction", "choose another --draft, such as ngram")
+_PUBLISHED = "use the assistant that was published with this target, such as google/gemma-4-E4B-it-assistant"
 _IN_LAYER = re.compile(r"^mtp\.layers\.(\d+)\.")
-
-
-@contextmanager
-def _usable(directory: Path, what: tuple[str, str]) -> Iterator[None]:
-    """ModelError for what transformers raises, which depends on the checkpoint, and on its version.
-
-    `torch.OutOfMemoryError` passes through.
-    """
-    try:
-        yield
-    except (torch.OutOfMemoryError, ModelError):
-        raise
-    except Exception as error:
-        message, fix = what
-        why = str(error).strip()[:300] or type(error).__name__
-        raise ModelError(message.format(directory), why=why, fix=fix) from error
 
 
 def load_assistant(directory: Path, target: LanguageModel, *, name: str = "NAME") -> Assistant:
@@ -54,30 +29,12 @@ def load_assistant(directory: Path, target: LanguageModel, *, name: str = "NAME"
     `name` is the preset's. ModelError: damaged or missing weights, a directory with something else, or an assistant of
     another target. `torch.OutOfMemoryError` passes through.
     """
-    weights = [file for file in checked_weights(directory, name) if file.suffix == ".safetensors"]
-    with _usable(directory, _OF_ASSISTANT), quiet_transformers():
-        if not weights:
-            raise ValueError("it is not in safetensors")
-        data = read_object(directory / "config.json")
-        if (kind := data.get("model_type")) not in ASSISTANTS:
-            raise ValueError(f"its config.json says {kind!r:.40}, not {' or '.join(ASSISTANTS)}")
-        check_sizes(data)
-        config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-        check_tensors(config.text_config, (read_header(file, name=name) for file in weights), directory)
-        with without_producers(config.text_config):
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                directory,
-                config=config,
-                dtype=target.dtype,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,  # but told, and refused below
-                output_loading_info=True,
-            )
-        model, info = loaded
-        check_loaded(info, directory, name)
-        return Assistant(model.to(target.device).eval(), target)
+    with usable(f"the assistant model in {directory} cannot draft", fix=_PUBLISHED), quiet_transformers():
+        if not is_assistant(directory):
+            raise ValueError(f"its config.json is not that of a {' or '.join(ASSISTANTS)}")
+        with without_producers(read_config(directory)[0].get_text_config()):
+            model: Any = load_model(directory, device=target.device, dtype=target.dtype, name=name)
+        return Assistant(model, target)
 
 
 @contextmanager
@@ -107,7 +64,8 @@ def load_mtp(target: LanguageModel) -> MtpHead:
     model: Any = target.model
     directory = Path(str(model.name_or_path))
     count = layers_in(directory)
-    with _usable(directory, _OF_LAYER), quiet_transformers():
+    what = f"the model in {directory} cannot draft by multi-token prediction"
+    with usable(what, fix="choose another --draft, such as ngram"), quiet_transformers():
         if not count:
             raise ValueError("its checkpoint has no such layer, or only in another format than safetensors")
         with _told(model, count):

@@ -8,9 +8,10 @@ contradicts the tensors is refused: a head loaded wrongly would draft at random.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -19,18 +20,21 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.engine.head_config import HeadConfig
-from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_object, reason
+from specextend_cli.models.checkpoint import read_object, usable
 
 Size: TypeAlias = Annotated[int, Field(gt=0, lt=1 << 31)]
-Positive: TypeAlias = Annotated[float, Field(gt=0)]
 Layers: TypeAlias = list[Annotated[int, Field(ge=0)]]
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
 """Of tensors by their names here."""
 
 _FITTING = "use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout, not quantized"
 _TABLES = ("transformer_layer_config", "eagle_config")
-_ROPE_NEEDS = {"linear": ("factor",), "yarn": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
+_ROPE_NEEDS = {
+    "default": (),
+    "linear": ("factor",),
+    "yarn": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
+}
 _LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
 _LEAST_WINDOW = 128  # tokens; what is pending and a draft tree have to fit
 _MOST_LAYERS = 8  # a head of more would be a model
@@ -47,22 +51,6 @@ _RENAMED = (
 _LAYER = re.compile(r"layers\.(\d{1,3})\.")
 
 
-class _Rope(BaseModel):
-    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
-    __pydantic_extra__: dict[str, bool | int | float | str]
-
-    rope_type: Literal["default", "linear", "yarn", "llama3"] = "default"
-    rope_theta: float = Field(default=10000.0, gt=1)
-    factor: Positive | None = None
-    low_freq_factor: Positive | None = None
-    high_freq_factor: Positive | None = None
-    beta_fast: Positive | None = None
-    beta_slow: Positive | None = None
-    mscale: Positive | None = None
-    original_max_position_embeddings: Size | None = None
-    partial_rotary_factor: float | None = Field(default=None, ge=1, le=1)  # only whole heads are rotated here
-
-
 class PublishedHead(BaseModel):
     """What the configuration says; None where it says nothing. Keys that do not matter here are ignored."""
 
@@ -77,7 +65,7 @@ class PublishedHead(BaseModel):
     rope_parameters: dict[str, Any] | None = None
     rope_scaling: dict[str, Any] | None = None
     rope_theta: Any = None
-    partial_rotary_factor: float | None = Field(default=None, ge=1, le=1)
+    partial_rotary_factor: Any = None
     hidden_size: Size
     target_hidden_size: Size | None = None
     intermediate_size: Size
@@ -111,16 +99,14 @@ class PublishedHead(BaseModel):
         speculators keeps the sizes of the decoder layer in a table `transformer_layer_config`; some programs write into
         a table `eagle_config` what others have at the top.
         """
-        try:
+        with usable(f"cannot read the head's config.json in {directory}"):
             data = read_object(directory / "config.json")
             for name in _TABLES:
                 if not isinstance(data.get(name), dict | None):
                     raise ValueError(f"its {name} is not an object")
-        except (OSError, ValueError) as error:
-            raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
         layer, eagle = (data.get(name) or {} for name in _TABLES)
         parts = eagle, layer, data
-        with usable(directory):
+        with usable_head(directory):
             said = cls(**{key: value for part in parts for key, value in part.items() if value is not None})
             said._check_supported()
         return said
@@ -296,14 +282,20 @@ class PublishedHead(BaseModel):
         # transformers may keep one for each kind of layer. A head has one kind; speculators takes this order.
         kinds = (own.get(kind) for kind in ("sliding_attention", "full_attention"))
         own = next((each for each in kinds if isinstance(each, dict)), own)
-        table = {"rope_theta": self.rope_theta, **own}
+        table = {"rope_theta": self.rope_theta, "partial_rotary_factor": self.partial_rotary_factor, **own}
         given = {key: value for key, value in table.items() if value is not None}
-        if "type" in given:
-            given["rope_type"] = given.pop("type")
-        rope = _Rope(**given)
-        if missing := next((key for key in _ROPE_NEEDS.get(rope.rope_type, ()) if getattr(rope, key) is None), None):
-            raise ValueError(f"its position encoding is {rope.rope_type} and has no {missing}")
-        return rope.model_dump(exclude_none=True)
+        rope = {"rope_theta": 10000.0, "rope_type": given.pop("type", "default"), **given}
+        if (kind := rope["rope_type"]) not in _ROPE_NEEDS:
+            raise ValueError(f"its position encoding is {kind!r:.60}, not {', '.join(_ROPE_NEEDS)}")
+        if missing := next((key for key in _ROPE_NEEDS[kind] if key not in rope), None):
+            raise ValueError(f"its position encoding is {kind} and has no {missing}")
+        for key, value in rope.items():
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if (is_number and not 0 < value < math.inf) or not isinstance(value, (int, float, str)):
+                raise ValueError(f"its position encoding says {key} {value!r:.60}")
+        if rope["rope_theta"] <= 1 or rope.pop("partial_rotary_factor", 1) != 1:  # only whole heads are rotated here
+            raise ValueError(f"its position encoding rotates a part of a head, or by {rope['rope_theta']}")
+        return rope
 
 
 def is_assistant(directory: Path) -> bool:
@@ -337,10 +329,6 @@ def _has(shapes: Shapes, tensor: str, said: bool | None, *, exactly: bool = Fals
     return found
 
 
-@contextmanager
-def usable(directory: Path) -> Iterator[None]:
+def usable_head(directory: Path) -> AbstractContextManager[None]:
     """ModelError for a head whose files say something impossible, of itself or for its target."""
-    try:
-        yield
-    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
-        raise ModelError(f"the head in {directory} cannot be used", why=reason(error), fix=_FITTING) from error
+    return usable(f"the head in {directory} cannot be used", fix=_FITTING)

@@ -25,17 +25,26 @@ from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.packed import round_to_four_bit
 from specextend_cli.engine.step import Step
 from specextend_cli.models.checkpoint import checked_weights, damaged
-from specextend_cli.models.head_config import PublishedHead, renamed, usable
+from specextend_cli.models.head_config import PublishedHead, renamed, usable_head
+from specextend_cli.models.tokens import TextEncoder
 
 DEPTH = 3  # tokens that are drafted at every position
 MARGIN = 0.02  # of agreement by which another reading has to be better than the first: chance alone makes half of it
 LEAST = 0.1
 """The share of agreement that any head has with its own target: 24% for the small one that is shipped."""
 _COMPARED = 4096  # rows of two matrices that are compared at a time
-_IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
-_FORMATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+_IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight|t2d)$")
+
+_WARM_UP = """\
+The river has been gauged at the old bridge since 1904. In most years the water is highest in April, when the snow of \
+the upper valley melts, and lowest in September. Twice it rose above the quay: in 1926, after eleven days of rain, and \
+in 1978, when the dam upstream had to be opened. The committee was asked to find out what a third flood would cost. It \
+visited the mills, the railway station and the school, spoke with forty residents, and read the accounts of both \
+insurers. Its report, published in March, recommends a second channel east of the town, to be paid for by the county \
+over twelve years. The council will vote on the plan in June."""
 
 
 class Loaded(NamedTuple):
@@ -45,6 +54,22 @@ class Loaded(NamedTuple):
     readings: tuple[HeadConfig, ...]
 
 
+def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
+    """The head in `directory`; `name` is what the user calls the preset. ModelError as `load_head`.
+
+    Where its configuration can be read in several ways, all continue a short text, and the best one is kept. What
+    speaks against it is in its `remarks`.
+    """
+    head, readings = load_head(directory, target, name=name)
+    if len(readings) > 1:
+        tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
+        share = probe(head, readings, target, torch.tensor(tokens, device=target.device))
+        if share < LEAST:
+            head.remarks += (f"whichever way its configuration is read, it agrees with the target on {share:.0%} only",)
+    round_to_four_bit(head)
+    return head
+
+
 def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> Loaded:
     """The head in `directory` for `target`, on its device. Nothing is fetched; pickles are read for tensors only.
 
@@ -52,8 +77,7 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     damaged or missing weights, a head of another target, an unknown layout.
     """
     said, tensors = PublishedHead.read(directory), _read_tensors(directory, name)
-    with usable(directory):
-        _check_numbers(tensors)
+    with usable_head(directory):
         config = said.config({key: tensor.shape for key, tensor in tensors.items()})
         if config.generation == 1:  # its output layer is the target's
             tensors.pop("lm_head.weight", None)
@@ -81,16 +105,6 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
     if not all(isinstance(key, str) and isinstance(tensor, torch.Tensor) for key, tensor in tensors.items()):
         raise damaged(directory, "it holds other things than tensors by name", name)
     return {renamed(key): tensor for key, tensor in tensors.items() if not _IGNORED.search(key)}
-
-
-def _check_numbers(tensors: dict[str, Tensor]) -> None:
-    """ValueError for weights that are not floating-point: codes would be read as small whole numbers."""
-    for name, tensor in tensors.items():
-        if name in ("draft_to_target", "t2d"):
-            if tensor.is_floating_point() or (name == "draft_to_target" and tensor.dtype == torch.bool):
-                raise ValueError(f"its {name.replace('draft_to_target', 'd2t')} is of {tensor.dtype} numbers")
-        elif tensor.dtype not in _FORMATS:
-            raise ValueError(f"its {name} is of {tensor.dtype} numbers")
 
 
 def _check_target(said: PublishedHead, config: HeadConfig, tensors: dict[str, Tensor], target: LanguageModel) -> None:
@@ -129,33 +143,27 @@ def _is_copy(own: Tensor | None, theirs: Any) -> bool:
     return all(torch.equal(some.to(other), other) for some, other in rows)
 
 
-def _check_vocabulary(tensors: dict[str, Tensor], vocabulary: int) -> None:
-    """Take `t2d` out, and let `draft_to_target` be int64; ValueError where they do not name distinct tokens, or others.
-
-    `vocabulary`: tokens that the target has.
-    """
-    chosen = tensors.pop("t2d", None)
-    if "draft_to_target" not in tensors:
-        return
-    offsets = tensors["draft_to_target"] = tensors["draft_to_target"].long()
-    named = offsets + torch.arange(len(offsets))
+def _check_vocabulary(offsets: Tensor, vocabulary: int) -> None:
+    """ValueError where d2t does not name distinct tokens of the `vocabulary`."""
+    named = offsets.long() + torch.arange(len(offsets))
     if int(named.min()) < 0 or int(named.max()) >= vocabulary:
         raise ValueError("d2t names tokens that the target does not have")
     if len(named.unique()) < len(named):
         raise ValueError("d2t names a token twice")
-    if chosen is not None and not torch.equal(chosen.bool().nonzero().squeeze(-1), named.sort().values):
-        raise ValueError("d2t and t2d name different tokens")
 
 
 def _fill(head: EagleHead, tensors: dict[str, Tensor], vocabulary: int) -> None:
-    """Load the tensors. ValueError where one is missing, has another shape, or is not known."""
-    _check_vocabulary(tensors, vocabulary)
+    """Load the tensors. ValueError where one is missing, has another shape, is not known, or of codes (quantized)."""
     expected, config = head.state_dict(), head.config
     for key, tensor in tensors.items():
         if key not in expected:
             raise ValueError(f"it has a tensor that no such head has: {key}")
         if tensor.shape != expected[key].shape:
             raise ValueError(f"its {key} is {list(tensor.shape)}, by config.json {list(expected[key].shape)}")
+        if tensor.is_floating_point() != expected[key].is_floating_point() or tensor.dtype.itemsize < 2:
+            raise ValueError(f"its {key} is of {tensor.dtype} numbers")
+    if "draft_to_target" in tensors:
+        _check_vocabulary(tensors["draft_to_target"], vocabulary)
     modules = {"embedding.": config.embedding, "lm_head.": config.draft_vocab}
     shared = ("draft_to_target", *(module for module, rows in modules.items() if not rows))
     if missing := [key for key in expected if key not in tensors and not key.startswith(shared)]:
@@ -188,12 +196,11 @@ def agreements(
     out = target.forward(tokens, positions, target.new_cache(len(tokens)), feature_layers=layers)
     assert out.features is not None
     states = dict(zip(layers, out.features.split(head.config.target_hidden, -1), strict=True))
-    chosen, stock, shares = out.logits.argmax(-1), head.config, []
+    chosen, shares = out.logits.argmax(-1), []
     for reading in readings:
         head.read_as(reading)
         features = torch.cat([states[layer] for layer in reading.feature_layers], -1)
         shares.append(_agreement(head, features.to(head.fc.weight.dtype), tokens, chosen))
-    head.read_as(stock)
     return tuple(shares)
 
 

@@ -29,13 +29,13 @@ OnHub: TypeAlias = HubSource | HubFileSource
 _SMALL = (".json", ".jinja", ".model")  # configuration, chat template, SentencePiece vocabulary
 
 
-def cached(source: HubSource, *, tokenizer: bool) -> Path | None:
+def cached(source: HubSource) -> Path | None:
     """The snapshot directory if everything that loading needs is on disk, else None. Never uses the network."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(source.repo, "config.json", revision=source.revision)
     directory = Path(config).parent if isinstance(config, str) else None
-    return directory if directory is not None and is_complete(directory, tokenizer=tokenizer) else None
+    return directory if directory is not None and is_complete(directory) else None
 
 
 def cached_file(source: HubFileSource) -> Path | None:
@@ -49,8 +49,8 @@ def cached_file(source: HubFileSource) -> Path | None:
     return blob if blob.is_file() else None
 
 
-def obtain(source: HubSource, *, name: str, tokenizer: bool = True, progress: Progress = silent) -> Path:
-    """The snapshot directory, fetched; `tokenizer`: whether one is needed. `name` is what the user calls the preset.
+def obtain(source: HubSource, *, name: str, progress: Progress = silent) -> Path:
+    """The snapshot directory, fetched. `name` is what the user calls the preset.
 
     ModelError: gated, no such repository or revision, no network. FitError: the disk is too full.
     """
@@ -61,15 +61,15 @@ def obtain(source: HubSource, *, name: str, tokenizer: bool = True, progress: Pr
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         names = wanted(list(sizes))
         total = sum(sizes[file] for file in names)
-        store.check_space(repository_folder(source), total - size_on_disk(source), variable="HF_HUB_CACHE")
+        store.check_space(repository_folder(source), total - size_on_disk(source))
         with store.watched(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
             # One by one, in this thread: `snapshot_download` has threads of its own, which ^C would have to wait for.
             files = [Path(hf_hub_download(source.repo, file, revision=source.revision)) for file in names]
     directory = files[0].parent if files else None
-    if directory is None or not is_complete(directory, tokenizer=tokenizer):
+    if directory is None or not is_complete(directory):
         raise ModelError(
             f"{source.repo} is not a model that this program can load",
-            why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
+            why="it lacks a config.json, or weights as safetensors or pytorch_model.bin",
         )
     return directory
 
@@ -111,7 +111,7 @@ def _fetch(source: HubFileSource, part: Path, progress: Progress) -> None:
 
     if (done := fetched()) >= source.file_bytes:
         return
-    store.check_space(repository_folder(source), source.file_bytes - done, variable="HF_HUB_CACHE")
+    store.check_space(repository_folder(source), source.file_bytes - done)
     url = hf_hub_url(source.repo, source.file, revision=source.revision)
     headers = {**build_hf_headers(), "Accept-Encoding": "identity"}
     with store.watched(f"downloading {source.repo}", fetched, source.file_bytes, progress), part.open("ab") as out:
@@ -178,7 +178,7 @@ def _explained(source: OnHub, name: str) -> Iterator[None]:
     # The HTTP library's base class, whichever library this version of huggingface_hub uses.
     http_error: type[BaseException] = HfHubHTTPError.__bases__[0]
     try:
-        with _quiet(), store.full_disk_is_a_fit_error(repository_folder(source), variable="HF_HUB_CACHE"):
+        with _quiet(), store.full_disk_is_a_fit_error(repository_folder(source)):
             yield
     except (http_error, OSError) as error:
         raise _explain(source, name, error) from error
@@ -215,18 +215,17 @@ def _explain(source: OnHub, name: str, error: BaseException) -> ModelError:
 
     why, pull = (cause(error).strip() or type(error).__name__).splitlines()[0], f"specextend models pull {name}"
     status = getattr(getattr(error, "response", None), "status_code", 0)
+    what, fix = f"cannot fetch {source} from the Hugging Face Hub", f"check the network, then: {pull}"
     match error:
         case GatedRepoError():
             what = f"{source.repo} is gated: its owner asks you to accept a licence first"
             why = "this machine's Hugging Face account has not been granted access, or no one is logged in"
             fix = f"accept it at https://huggingface.co/{source.repo}, then: hf auth login && {pull}"
         case LocalEntryNotFoundError():  # the library's word for no connection, a kind of the next
-            what, fix = f"cannot fetch {source} from the Hugging Face Hub", f"check the network, then: {pull}"
+            pass
         case RevisionNotFoundError() | EntryNotFoundError():
             what, fix = f"there is no {source} on the Hugging Face Hub", "correct the preset's file or revision"
         case HfHubHTTPError() if isinstance(error, RepositoryNotFoundError) or status in (401, 403):
             what = f"{source.repo} does not exist on the Hugging Face Hub, or is private"
             fix = f"check its name; if it is private: hf auth login && {pull}"
-        case _:
-            what, fix = f"cannot fetch {source} from the Hugging Face Hub", f"check the network, then: {pull}"
     return ModelError(what, why=why, fix=fix)

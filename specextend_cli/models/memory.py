@@ -66,7 +66,7 @@ def target_shape(target: Target) -> Shape | None:
 def draft_sizes(preset: Preset) -> Sizes | None:
     """The sizes of a draft, likewise; None where there is none, or none are known."""
     draft = preset.draft
-    if draft.source is None or (directory := locate(draft.source, tokenizer=False)) is None:
+    if draft.source is None or (directory := locate(draft.source)) is None:
         return draft.shape
     if draft.model == "lm":
         return Shape.of(directory) or draft.shape

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.arrays import read_arrays
-from specextend_cli.errors import ModelError
+from specextend_cli.models.checkpoint import usable
 
 if TYPE_CHECKING:
     from specextend_cli.engine.drafters.ngram_table import NgramTable
@@ -25,24 +24,16 @@ def has_table(directory: Path | None) -> bool:
 
 def load_table(directory: Path, vocabulary: int) -> NgramTable:
     """The table in a draft's directory. ModelError: it is missing or damaged, or has tokens that the target has not."""
-    path = directory / FILE
-    try:
-        return _read(path, path.stat().st_mtime_ns, vocabulary)
-    except (OSError, ValueError) as error:
-        fix = "copy it again from where the head came from, or remove it"
-        raise ModelError(f"{path} holds no n-gram table", why=str(error), fix=fix) from error
-
-
-@lru_cache(maxsize=1)
-def _read(path: Path, changed: int, vocabulary: int) -> NgramTable:
     from specextend_cli.engine.drafters.ngram_table import NgramTable
 
-    found = read_arrays(path, ("keys", "tokens", "counts", "totals"), most=_BYTES)
-    keys, totals = found["keys"], found["totals"]
-    tokens, counts = (found[name].reshape(len(keys), KEPT) for name in ("tokens", "counts"))
-    if any(array.dtype.kind != "i" for array in found.values()) or tokens.shape != counts.shape:
-        raise ValueError("its arrays do not fit each other")
-    if len(totals) != len(keys) or tokens.min(initial=0) < 0 or tokens.max(initial=0) >= vocabulary:
-        raise ValueError(f"it has tokens beyond the target's {vocabulary:,}, or too few rows")
-    shares = counts / (totals[:, None] + 1.0)  # one more: something may follow that never did
-    return NgramTable(dict(zip(keys.tolist(), range(len(keys)), strict=True)), tokens.tolist(), shares.tolist())
+    path, fix = directory / FILE, "copy it again from where the head came from, or remove it"
+    with usable(f"{path} holds no n-gram table", fix=fix):
+        found = read_arrays(path, ("keys", "tokens", "counts", "totals"), most=_BYTES)
+        keys, totals = found["keys"], found["totals"]
+        tokens, counts = (found[name].reshape(len(keys), KEPT) for name in ("tokens", "counts"))
+        if any(array.dtype.kind != "i" for array in found.values()) or tokens.shape != counts.shape:
+            raise ValueError("its arrays do not fit each other")
+        if len(totals) != len(keys) or tokens.min(initial=0) < 0 or tokens.max(initial=0) >= vocabulary:
+            raise ValueError(f"it has tokens beyond the target's {vocabulary:,}, or too few rows")
+        shares = counts / (totals[:, None] + 1.0)  # one more: something may follow that never did
+        return NgramTable(dict(zip(keys.tolist(), range(len(keys)), strict=True)), tokens.tolist(), shares.tolist())

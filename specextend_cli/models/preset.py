@@ -1,6 +1,7 @@
 """The schema of a preset: a target, its draft, and the settings that suit the two.
 
-Unknown keys, wrong types and impossible values are refused. `presets` finds and loads presets.
+A file says only what is particular to it; the rest is computed here, from shapes and a GPU's memory. Unknown keys,
+wrong types and impossible values are refused. `presets` finds and loads presets.
 """
 
 from __future__ import annotations
@@ -13,14 +14,30 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, fi
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
-from specextend_cli.models import preset_defaults, prompt_templates
+from specextend_cli.models import prompt_templates
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import check_names, check_prompt
-from specextend_cli.models.shape import PREFILL, Shape, Sizes
+from specextend_cli.models.shape import GRAPHS, HEADROOM, PREFILL, Shape, Sizes
 from specextend_cli.models.source_kinds import HubSource, Line, LocalSource, Source, Table
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
+
+TREE = TreeShape(nodes=50, depth=10, width=10, threshold=0.7)
+RETRIEVAL = Retrieval(recent=128, positions="compact")
+"""The paper's settings; those of drafts without a model."""
+
+HEAD_TRAINED = 2048
+"""Tokens that EAGLE heads were trained on, where nothing else is said."""
+
+ANY_MACHINE = 8192
+"""Tokens of a window that any machine has the memory for, and a processor the time."""
+
+_CHUNK = 32  # tokens, the paper's
+_MOST_CHUNKS = 64  # 2,048 tokens: more of them cost a draft more time than they gain
+_MOST_RECENT = 256
+_LARGEST_CONTEXT = 32768  # what the presets' targets were trained on, at least
+_STEP = 2048
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 ModelKind: TypeAlias = Literal["lm", "eagle", "assistant"]
@@ -54,17 +71,15 @@ class Target(Table):
 class Draft(Table):
     """The drafter: none, n-grams, a model, a head, an assistant, the target on a working set, or a blend `of` some.
 
-    `shape` has the sizes of its model, or of the target's own prediction layer. A head and an assistant compute in the
-    target's number format.
-    `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
-    `window` (tokens, by default half of `trained`: a tree and more fit) reads the prompt in pieces of that length, at
-    positions it knows.
+    It computes in the target's number format. `shape` has the sizes of its model, or of the target's own prediction
+    layer. `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with
+    a `window` (tokens, by default half of `trained`: a tree and more fit) reads the prompt in pieces of that length,
+    at positions it knows.
     """
 
     kind: DrafterName = "ngram"
     of: tuple[DrafterName, ...] = ()
     source: Source | None = None
-    dtype: Dtype = "auto"
     shape: Sizes | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
     window: int | None = Field(default_factory=lambda data: data["trained"] and data["trained"] // 2, ge=16)
@@ -107,18 +122,14 @@ class Draft(Table):
             raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
         if self.shape is not None and not self.has_model and "mtp" not in self.drafters:
             raise ValueError("[draft.shape] has the sizes of a model, and the draft has none")
-        if self.model not in ("eagle", "assistant"):
-            return self
-        if not isinstance(self.source, (HubSource, LocalSource)):
+        if self.model in ("eagle", "assistant") and not isinstance(self.source, (HubSource, LocalSource)):
             raise ValueError("a head comes from the hub or from a local directory")
-        if self.dtype != "auto":
-            raise ValueError("a head computes in its target's number format; leave out dtype")
         return self
 
 
 def _trained(data: dict[str, Any]) -> int | None:
     """What heads were trained on; language models, as their targets, on more than a working set has."""
-    return preset_defaults.HEAD_TRAINED if "eagle" in {data["kind"], *data["of"]} else None
+    return HEAD_TRAINED if "eagle" in {data["kind"], *data["of"]} else None
 
 
 _INTERNAL = ("forwards", "floor")
@@ -175,13 +186,13 @@ class Prompts(Table):
     @classmethod
     def _are_sentences(cls, styles: dict[prompt_templates.Style, str]) -> dict[prompt_templates.Style, str]:
         for sentence in styles.values():
-            check_names(sentence, {name: PLACEHOLDERS[name] for name in PLACEHOLDERS if name != "document"})
+            check_names(sentence, [name for name in PLACEHOLDERS if name != "document"])
         return styles
 
     @field_validator("focus")
     @classmethod
     def _has_question_once(cls, sentence: str) -> str:
-        if (count := check_names(sentence, {"question": ""}).count("question")) != 1:
+        if (count := check_names(sentence, ["question"]).count("question")) != 1:
             raise ValueError(f"{{question}} must occur exactly once, not {count} times")
         return sentence
 
@@ -197,23 +208,58 @@ class Evidence(Table):
     source: Line
 
 
+def retrieval(trained: int | None, tree: TreeShape) -> Retrieval:
+    """The working set of a draft model: with what is added until it is chosen again, no more than it was trained on.
+
+    Between two choices it grows by what is accepted: a tree's depth and one, at most, a step. None: as many tokens as
+    the target, at their own positions.
+    """
+    most = Retrieval(
+        chunk=_CHUNK,
+        top_k=_MOST_CHUNKS,
+        recent=_MOST_RECENT,
+        every=8,
+        positions="absolute" if trained is None else "compact",
+    )
+    if trained is None:
+        return most
+    recent = min(_MOST_RECENT, max(trained // 16, 1))
+    room = trained - most.sinks - recent - most.every * (tree.depth + 1)
+    top_k = min(_MOST_CHUNKS, max(room // _CHUNK, 1))
+    return Retrieval(
+        chunk=_CHUNK, top_k=top_k - top_k % 8 or top_k, recent=recent, every=most.every, positions=most.positions
+    )
+
+
 def _retrieval(data: dict[str, Any]) -> Retrieval:
     draft, tree = data.get("draft"), data.get("tree")
     if not isinstance(draft, Draft) or not isinstance(tree, TreeShape):
-        return preset_defaults.RETRIEVAL
+        return RETRIEVAL
     if not draft.has_model and "mtp" not in draft.drafters:
-        return preset_defaults.RETRIEVAL
-    return preset_defaults.retrieval(draft.trained, tree)
+        return RETRIEVAL
+    return retrieval(draft.trained, tree)
+
+
+def window_sizes(context: int) -> dict[str, int]:
+    """`chunk`, `chunk_summary_tokens` and `summary_tokens` of a window: room is left for instructions and an answer."""
+    chunk = 3 * context // 4 if context >= ANY_MACHINE else 2 * context // 3
+    summaries = {"chunk_summary_tokens": min(512, context // 16), "summary_tokens": min(768, context // 10)}
+    return {"context": context, "chunk": chunk, **summaries}
 
 
 def _window(data: dict[str, Any]) -> Window:
-    target, draft = data["target"], data["draft"]
+    """The longest window that a GPU of `gpu_memory` GB holds beside the pair; without one, one that any machine holds.
 
-    def needed(tokens: int) -> int:
-        return pair_bytes(tokens, target.shape, draft.shape, target, draft, data["retrieval"], data["tree"])
-
-    memory = data["gpu_memory"] if target.shape else None
-    return Window(**preset_defaults.window_sizes(preset_defaults.context(needed, memory)))
+    ValueError: the GPU holds less than a useful one.
+    """
+    target, draft, memory = data["target"], data["draft"], data["gpu_memory"]
+    if memory is None or target.shape is None:
+        return Window(**window_sizes(ANY_MACHINE))
+    room = HEADROOM * memory * 10**9 - GRAPHS  # a GPU's GB are larger: the rest is its driver's
+    for tokens in range(_LARGEST_CONTEXT, _STEP, -_STEP):
+        if pair_bytes(tokens, target.shape, draft.shape, target, draft, data["retrieval"], data["tree"]) <= room:
+            return Window(**window_sizes(tokens))
+    raise ValueError(f"a GPU of {memory} GB holds no window of {2 * _STEP:,} tokens beside these models")
 
 
 _STATES = 4 * 4  # bytes a number of states, of four sequences: two that take turns, one that was read last, one more
@@ -241,8 +287,7 @@ def pair_bytes(
     found = weights or shape.weight_bytes(item, target.quantization)
     found += shape.cached * item * (tokens + ("self" in draft.drafters) * working)
     if sizes is not None:
-        draft_item = item if draft.reads_states else ITEM_BYTES[dtype or draft.dtype]
-        found += draft_item * (sizes.weights + sizes.cached * (tokens + working))
+        found += item * (sizes.weights + sizes.cached * (tokens + working))
     logits = tree.nodes * 2 * 4 * shape.vocab
     activations = shape.prefill_bytes(PREFILL, item, keeps_states=draft.reads_states)
     return found + activations + logits + _STATES * shape.state
@@ -253,10 +298,9 @@ class Preset(Table):
 
     What its target writes is often wrong where it is `unreliable`: every summary comes with a warning then.
     `retrieval`, `tree` and `decoding` are the engine's own settings. What is left out of the first two, and the
-    `window`, are computed (`models/preset_defaults.py`): a window fills what a GPU of `gpu_memory` GB leaves free. A
-    preset is `tested` where its author has loaded its models and summarized with them; others follow published
-    configurations. Where no model is named, presets with a `rank` are tried in its order, which follows the `evidence`
-    (`models/choice.py`).
+    `window`, are computed: a window fills what a GPU of `gpu_memory` GB leaves free. A preset is `tested` where its
+    author has loaded its models and summarized with them; others follow published configurations. Where no model is
+    named, presets with a `rank` are tried in its order, which follows the `evidence` (`models/choice.py`).
     """
 
     name: str = Field(pattern=rf"^{NAME}$")
@@ -271,7 +315,7 @@ class Preset(Table):
     target: Target
     draft: Draft = Draft()
     gpu_memory: int | None = Field(default=None, gt=0)
-    tree: TreeShape = preset_defaults.TREE
+    tree: TreeShape = TREE
     retrieval: Retrieval = Field(default_factory=lambda data: _retrieval(data))
     decoding: Sampling = Sampling()
     window: Window = Field(default_factory=lambda data: _window(data))
@@ -291,7 +335,7 @@ class Preset(Table):
             raise ValueError(f"{unknown!r} cannot be set in a preset")
         # The values are validated as Python's from here on, whose strict mode does not take a list for a tuple.
         plain = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-        return cls._settings(_retrieval(info.data) if info.field_name == "retrieval" else preset_defaults.TREE) | plain
+        return cls._settings(_retrieval(info.data) if info.field_name == "retrieval" else TREE) | plain
 
     @field_serializer("retrieval", "tree")
     @staticmethod

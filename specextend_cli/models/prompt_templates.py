@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, TypeAlias
 
-PLACEHOLDERS = {
-    "document": "the text to work on: the whole document, a part of it, or chunk summaries",
-    "words": "how many words to write, at most",
-    "title": "the document's title or file name",
-    "part": "which part this is, from 1",
-    "parts": "how many parts there are",
-    "pages": "the pages of this part",
-    "language": "the language to write in",
-}
+PLACEHOLDERS = ("document", "words", "title", "part", "parts", "pages", "language")
 """Placeholders with a value in every prompt."""
-WISHES = {
-    "style": "the sentence of the style asked for",
-    "focus": "the sentence on the question asked, if there is one",
-}
+WISHES = ("style", "focus")
 """Placeholders that stand for a sentence of the preset: see `spell_out`."""
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _WISH = re.compile(rf"(\s*)\{{({'|'.join(WISHES)})\}}")
@@ -27,7 +16,7 @@ _WISH = re.compile(rf"(\s*)\{{({'|'.join(WISHES)})\}}")
 
 def check_prompt(template: str) -> str:
     """The prompt; ValueError where it has an unknown placeholder, or not exactly one `{document}`."""
-    if (count := check_names(template, {**PLACEHOLDERS, **WISHES}).count("document")) != 1:
+    if (count := check_names(template, (*PLACEHOLDERS, *WISHES)).count("document")) != 1:
         raise ValueError(f"{{document}} must occur exactly once, not {count} times")
     return template
 
@@ -37,7 +26,7 @@ def placeholders(template: str) -> set[str]:
     return set(_PLACEHOLDER.findall(template))
 
 
-def check_names(template: str, known: Mapping[str, str]) -> list[str]:
+def check_names(template: str, known: Collection[str]) -> list[str]:
     """The placeholders of a text in order; ValueError where one is not `known`."""
     names: list[str] = _PLACEHOLDER.findall(template)
     if unknown := next((name for name in names if name not in known), None):

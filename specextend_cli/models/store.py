@@ -46,15 +46,8 @@ def write_whole(file: Path, text: str) -> None:
     made.replace(file)
 
 
-def build(
-    directory: Path,
-    fill: Callable[[Path], None],
-    *,
-    is_good: Callable[[Path], bool] = Path.is_dir,
-    need: int = 0,
-    progress: Progress = silent,
-) -> None:
-    """Make `directory` by `fill(temporary directory)`, unless it `is_good`: by default, where it is there.
+def build(directory: Path, fill: Callable[[Path], None], *, need: int = 0, progress: Progress = silent) -> None:
+    """Make `directory` by `fill(temporary directory)`, unless it is there.
 
     FitError: fewer than `need` bytes of the disk are free, or it fills up during the build. Nothing is left behind when
     `fill` fails.
@@ -63,7 +56,7 @@ def build(
         create(directory.parent)
         with lock(_lock_of(directory), progress):
             temporary = _sweep(directory)
-            if is_good(directory):
+            if directory.is_dir():
                 return
             check_space(directory, need)
             try:
@@ -71,7 +64,6 @@ def build(
                 fill(temporary)
                 for path in (*temporary.rglob("*"), temporary):
                     sync(path)
-                shutil.rmtree(directory, ignore_errors=True)
                 temporary.rename(directory)
                 sync(directory.parent)
             except BaseException:
@@ -79,11 +71,11 @@ def build(
                 raise
 
 
-def check_space(directory: Path, need: int, *, variable: str = "XDG_CACHE_HOME") -> None:
-    """FitError where fewer than `need` bytes of the disk are free. `variable` as in `full_disk_is_a_fit_error`."""
+def check_space(directory: Path, need: int) -> None:
+    """FitError where fewer than `need` bytes of the disk are free."""
     existing = next(path for path in directory.parents if path.exists())
     if (free := shutil.disk_usage(existing).free) < need:
-        raise _too_small(directory, f"{format_bytes(free)} are free and {format_bytes(need)} are needed", variable)
+        raise _too_small(directory, f"{format_bytes(free)} are free and {format_bytes(need)} are needed")
 
 
 def remove(directory: Path) -> int:
@@ -112,21 +104,18 @@ _UNUSABLE = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR, errno.EEXIST
 
 
 @contextlib.contextmanager
-def full_disk_is_a_fit_error(directory: Path, *, variable: str = "XDG_CACHE_HOME") -> Iterator[None]:
-    """Turn "no space left" and "quota exceeded" into a FitError, and an unusable cache into a ModelError.
-
-    `variable` of the environment says where the cache is.
-    """
+def full_disk_is_a_fit_error(directory: Path) -> Iterator[None]:
+    """Turn "no space left" and "quota exceeded" into a FitError, and an unusable cache into a ModelError."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _too_small(directory, error.strerror or "no space left", variable) from error
+            raise _too_small(directory, error.strerror or "no space left") from error
         if error.errno in _UNUSABLE:
             raise ModelError(
                 f"cannot write the model cache {directory.parent}",
                 why=cause(error),
-                fix=f"make {directory.parent} writable, or set {variable} to a directory that is",
+                fix=f"make {directory.parent} writable, or set {_variable(directory)} to a directory that is",
             ) from error
         raise
 
@@ -172,11 +161,16 @@ def watched(step: str, measure: Callable[[], int], total: int, progress: Progres
     progress(step, total, total)
 
 
-def _too_small(directory: Path, why: str, variable: str) -> FitError:
+def _variable(directory: Path) -> str:
+    """The variable of the environment that says where the cache is."""
+    return "XDG_CACHE_HOME" if directory.is_relative_to(cache_root()) else "HF_HUB_CACHE"
+
+
+def _too_small(directory: Path, why: str) -> FitError:
     return FitError(
         f"the disk is too full for {directory}",
         why=why,
-        fix=f"free some space there, or set {variable} to a directory on another disk",
+        fix=f"free some space there, or set {_variable(directory)} to a directory on another disk",
     )
 
 

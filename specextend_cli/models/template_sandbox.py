@@ -28,12 +28,8 @@ _MOST_BITS = 4096
 _WIDE = re.compile(r"\d{5}|\*")  # in a format: `%99999d`, `{:>99999}`
 
 
-class LimitError(TemplateRuntimeError):
-    """A template takes too much time or memory."""
-
-
 class Sandbox(ImmutableSandboxedEnvironment):
-    """With the settings of transformers' own; LimitError for what would become too large."""
+    """With the settings of transformers' own; TemplateRuntimeError for what would become too large."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
@@ -70,7 +66,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """A context in which a template that takes too much time or memory raises a LimitError.
+    """A context in which a template that takes too much time or memory raises a TemplateRuntimeError.
 
     For one rendering: Python stops tracing when that error was raised.
     """
@@ -121,4 +117,4 @@ def _check_arguments(value: object, name: str, args: tuple[Any, ...], options: d
 
 def _check(holds: bool, why: str = "something in it becomes too large") -> None:
     if not holds:
-        raise LimitError(why)
+        raise TemplateRuntimeError(why)

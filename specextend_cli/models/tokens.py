@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models import sentencepiece_bpe
-from specextend_cli.models.checkpoint import has_tokenizer
+from specextend_cli.models.checkpoint import has_tokenizer, usable
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # GPT-2's pattern after a split at every digit: the spaces before a digit are a segment of their own.
@@ -120,12 +120,9 @@ def read_tokenizer(directory: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-@contextmanager
-def _readable(directory: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(f"cannot read the tokenizer in {directory}", why=f"{type(error).__name__}: {error}") from error
+def _readable(directory: Path) -> AbstractContextManager[None]:
+    fix = "save or fetch the model again, with its tokenizer.json"
+    return usable(f"cannot read the tokenizer in {directory}", fix=fix)
 
 
 def parse_tokenizer(tokenizer_json: str) -> Tokenizer:

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
+from specextend_cli.models.checkpoint import checked_weights
+from specextend_cli.models.head_config import PublishedHead, is_assistant
 from specextend_cli.models.memory import estimate, prefill_bytes
-from specextend_cli.models.ngram_table import load_table
-from specextend_cli.models.preset import Dtype, Preset, Quantization
+from specextend_cli.models.ngram_table import has_table, load_table
+from specextend_cli.models.preset import Draft, Dtype, Preset, Quantization
 from specextend_cli.models.shape import GRAPHS, HEADROOM, PREFILL
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
-from specextend_cli.runtime.draft_heads import load_eagle, with_head
-from specextend_cli.runtime.gpu import VARIABLE, are_wanted
 from specextend_cli.runtime.options import Engine
+from specextend_cli.runtime.runners import VARIABLE, are_wanted
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from specextend_cli.engine.plain import TransformersModel, TransformersTarget
     from specextend_cli.engine.target import Target
 
+HEAD_WINDOW = 1024
+"""Tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048."""
 _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
 
@@ -139,6 +142,7 @@ def drafter_of(
 
     from specextend_cli.engine import drafters
     from specextend_cli.models.draft_modules import load_assistant, load_mtp
+    from specextend_cli.models.heads import load_eagle
     from specextend_cli.models.tokens import check_token_ids
 
     window = preset.draft.window
@@ -149,8 +153,8 @@ def drafter_of(
         return draft
 
     def load_lm() -> LanguageModel:
-        directory, wanted = own("lm"), preset.draft.dtype if options.dtype == "auto" else options.dtype
-        lm = load(directory, dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
+        directory = own("lm")
+        lm = load(directory, target.lm.dtype)
         check_token_ids(directory, Path(target.lm.model.name_or_path), lm.vocabulary, target.lm.vocabulary)
         return lm
 
@@ -194,6 +198,28 @@ def with_draft(preset: Preset, options: Engine) -> Preset:
         preset = with_head(preset, options.draft_head)
     check_draft(preset, options.draft)
     return preset
+
+
+def with_head(preset: Preset, directory: str | Path) -> Preset:
+    """The preset, drafting with n-grams and the head (and n-gram table) in `directory` instead of its own draft.
+
+    Its working set takes compact positions, which suit every head; an assistant's ignores that. UsageError: there is no
+    such directory. ModelError: it holds no head, or a damaged one; said now, without reading its weights, not when
+    everything else is loaded.
+    """
+    path = Path(directory).expanduser().absolute()
+    if not path.is_dir():
+        why = "--draft-head names a directory with a draft head: config.json beside its weights"
+        fix = "fetch or train one for this model: docs/models.md"
+        raise UsageError(f"there is no directory {directory}", why=why, fix=fix)
+    kind = "assistant" if is_assistant(path) else "eagle"
+    if kind == "eagle":
+        PublishedHead.read(path)
+    checked_weights(path, "")
+    of = (kind, "ngram", *(["table"] if has_table(path) else []))
+    draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=HEAD_WINDOW)
+    retrieval = replace(preset.retrieval, positions="compact")
+    return preset.model_copy(update={"draft": draft, "retrieval": retrieval})
 
 
 def check_draft(preset: Preset, kind: str | None) -> None:

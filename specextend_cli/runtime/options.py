@@ -26,7 +26,7 @@ class Engine:
     `model` is the name of a preset, the path of a .toml or .gguf file, or ollama:NAME; None: no model was chosen (then
     documents are quoted, and where somebody asks for more, the embedded model runs). `draft_head` is the directory of a
     head (see `with_head`), `draft_attention` full, streaming or retrieval. `offline`: nothing is fetched. `compile`: on
-    processors, the models run by native code (see `runtime/processor.py`), which is compiled if it has to be. What is
+    processors, the models run by native code (see `runtime/runners.py`), which is compiled if it has to be. What is
     loaded already, by other options in the same process, is used in any case: it cannot be unloaded. `attention` is
     the back end of attention; auto: the fastest one that works.
     """

@@ -20,12 +20,11 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.prompt_templates import Mode
 from specextend_cli.models.sources import check_prompts, fetch, fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.devices import device_of, fit_threads, make_current
+from specextend_cli.runtime.devices import device_kind, device_of, fit_threads, make_current, may_be_cuda
 from specextend_cli.runtime.loading import describe, with_draft
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of, stages
-from specextend_cli.runtime.machine import device_kind, may_be_cuda
 from specextend_cli.runtime.options import Engine
-from specextend_cli.runtime.processor import load_library
+from specextend_cli.runtime.runners import load_library
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.cache import GenerationCache, RunStore, results_file
 from specextend_cli.summarize.events import Coverage, Event, Method, Part, Plan, Retried, Summarized, Summary, Warned

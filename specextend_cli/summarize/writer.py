@@ -29,10 +29,9 @@ from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import free_memory
-from specextend_cli.runtime.gpu import run_by_graphs, tree_for
 from specextend_cli.runtime.loading_thread import Stage
 from specextend_cli.runtime.options import DRAFTING, Engine
-from specextend_cli.runtime.processor import run_natively
+from specextend_cli.runtime.runners import run_by_graphs, run_natively, tree_for
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.prompts import Prompt
 from specextend_cli.summarize.sentences import Sentences

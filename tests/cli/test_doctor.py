@@ -18,7 +18,7 @@ def findings(cli, monkeypatch):
     """The exit code, and what is found by its name, without a GPU and with the model on disk."""
     monkeypatch.setattr(doctor, "_gpu_names", lambda: None)
     monkeypatch.setattr("specextend_cli.models.sources.is_present", lambda preset: True)
-    monkeypatch.setattr("specextend_cli.runtime.machine.built_for_cuda", lambda: None)
+    monkeypatch.setattr("specextend_cli.runtime.devices.built_for_cuda", lambda: None)
 
     def find():
         done = cli("doctor", "--json")
@@ -70,7 +70,7 @@ def test_no_compiler(findings, monkeypatch):
 )
 def test_a_torch_that_does_not_suit_the_machine(findings, monkeypatch, gpu, cuda, found, fix):
     monkeypatch.setattr(doctor, "_gpu_names", lambda: gpu)
-    monkeypatch.setattr("specextend_cli.runtime.machine.built_for_cuda", lambda: cuda)
+    monkeypatch.setattr("specextend_cli.runtime.devices.built_for_cuda", lambda: cuda)
     code, checks = findings()
     assert (code, checks["gpu"]["state"]) == (0, "poor" if fix else "ok")
     assert found in checks["gpu"]["found"]
@@ -100,7 +100,7 @@ def test_a_model_that_is_not_here(findings, monkeypatch):
     assert (code, found["model"]["state"]) == (4, "bad")
     assert found["model"]["fix"].endswith("-u HF_HUB_OFFLINE specextend models pull smollm2-135m")
     configuration_file().unlink()
-    monkeypatch.setattr("specextend_cli.models.candidates.is_present", lambda preset: False)
+    monkeypatch.setattr("specextend_cli.models.choice.is_present", lambda preset: False)
     code, found = findings()
     assert (code, found["model"]["state"]) == (0, "ok")
     assert "documents are quoted" in found["model"]["found"]

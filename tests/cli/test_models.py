@@ -12,7 +12,7 @@ from specextend_cli.models.choice import Machine
 from specextend_cli.models.configuration import configuration_file
 from specextend_cli.models.presets import list_presets, read_preset, to_toml
 from specextend_cli.models.shape import HEADROOM
-from specextend_cli.runtime import machine as module
+from specextend_cli.runtime import devices as module
 from tests.helpers import gguf_files
 from tests.helpers.error_lines import said
 from tests.helpers.gguf_writer import CHAT

@@ -33,7 +33,7 @@ from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
-from specextend_cli.runtime.gpu import run_by_graphs, tree_for
+from specextend_cli.runtime.runners import run_by_graphs, tree_for
 from tests.engine.tiny_models import by_generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import drop_graphs

@@ -11,7 +11,7 @@ import torch
 from specextend_cli.engine import native
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.private_files import publish
-from specextend_cli.runtime import processor as runtime
+from specextend_cli.runtime import runners as runtime
 
 CPU = torch.device("cpu")
 

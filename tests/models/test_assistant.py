@@ -18,8 +18,7 @@ from specextend_cli.models.draft_modules import load_assistant
 from specextend_cli.models.head_config import is_assistant
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import count_weights
-from specextend_cli.runtime.draft_heads import with_head
-from specextend_cli.runtime.loading import drafter_of
+from specextend_cli.runtime.loading import drafter_of, with_head
 from specextend_cli.runtime.options import Engine
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
 from tests.helpers.decoding import NEW, run, small
@@ -72,15 +71,10 @@ def tensors(directory: Path, name: str, edit: Callable[[torch.Tensor], torch.Ten
     save_file(found, file, {"format": "pt"})
 
 
-def pickled(directory: Path) -> None:
-    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
-    (directory / "model.safetensors").unlink()
-
-
 CLUSTERS = "centroid_intermediate_top_k"
 REFUSED: list[tuple[dict[str, Any] | Callable[[Path], object], str]] = [
-    ({"model_type": "gemma4_text"}, "'gemma4_text', not gemma4_assistant or"),
-    ({"model_type": ["x"]}, "not gemma4_assistant or"),
+    ({"model_type": "gemma4_text"}, "not that of a gemma4_assistant or"),
+    ({"model_type": ["x"]}, "not that of a gemma4_assistant or"),
     ({"backbone_hidden_size": 64}, "of a wrong shape"),
     ({"text": {"vocab_size": 96}}, "vocab_size 96, its embedding has 97"),
     ({"text": {"num_hidden_layers": 10**9}}, "more than any model has"),
@@ -98,7 +92,6 @@ REFUSED: list[tuple[dict[str, Any] | Callable[[Path], object], str]] = [
         lambda into: tiny_assistant(**CLUSTERED, backbone=64).save_pretrained(into),
         "reads states of 64, the target's have 84",
     ),
-    (pickled, "safetensors"),
 ]
 
 

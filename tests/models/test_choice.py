@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from specextend_cli.models.candidates import candidates as presets_of
-from specextend_cli.models.candidates import hindrance
 from specextend_cli.models.choice import (
     Candidate,
     Choice,
@@ -16,8 +14,10 @@ from specextend_cli.models.choice import (
     choose,
     expected_rates,
     expected_seconds,
+    hindrance,
     obstacle,
 )
+from specextend_cli.models.choice import candidates as presets_of
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import GRAPHS
@@ -127,7 +127,7 @@ def test_what_keeps_a_preset_from_a_machine_whatever_its_size(monkeypatch: pytes
     assert hindrance(cpu, large) == ("qwen3-8b-eagle3", "for GPUs", "")
     assert hindrance(cpu, small) == hindrance(mps, small) == ("qwen3-8b-4bit-eagle3", "for NVIDIA GPUs", "")
     for installed in (None, "bitsandbytes"):
-        monkeypatch.setattr("specextend_cli.models.candidates.find_spec", lambda name, it=installed: it)
+        monkeypatch.setattr("specextend_cli.models.choice.find_spec", lambda name, it=installed: it)
         found = hindrance(gpu, small)
         assert found is None if installed else found is not None and "[quantized]" in found.detail
     assert not any(hindrance(machine, packed) for machine in (cpu, mps, gpu))

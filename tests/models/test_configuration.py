@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.candidates import candidates, ollama_models
-from specextend_cli.models.choice import Machine
+from specextend_cli.models.choice import Machine, candidates, ollama_models
 from specextend_cli.models.configuration import Configuration, configuration_file, configure, read_configuration
 
 

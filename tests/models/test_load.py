@@ -141,28 +141,6 @@ def test_which_template_is_taken(files: dict[str, str], template: str | None, re
     assert render_chat(tmp_path, MESSAGES, template=template) == rendered
 
 
-PARTS = {
-    "loop": "{% for m in messages %}<{{ m.role }}>{% for part in m.content %}"
-    "{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}{% endfor %}",
-    "strict": "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ raise_exception('parts') }}"
-    "{% endif %}{{ m.content[0].text }}{% endfor %}",
-    "either": "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}"
-    "{% else %}wrong{% endif %}{% endfor %}",
-}
-
-
-@pytest.mark.parametrize("template", PARTS.values(), ids=PARTS)
-def test_contents_as_the_template_takes_them(tmp_path: Path, template: str) -> None:
-    """Templates of models that also read images take lists of parts, some of them nothing else."""
-    assert render_chat(tmp_path, MESSAGES, template=template) == "".join(
-        f"<{message['role']}>{message['content']}" for message in MESSAGES
-    )
-
-
-def test_templates_that_leave_texts_out_as_parts_too_get_texts(tmp_path: Path) -> None:
-    assert render_chat(tmp_path, MESSAGES, template="{{ messages[0].content is string }}") == "True"
-
-
 @pytest.mark.parametrize(
     ("template", "what", "why"),
     [

@@ -74,7 +74,6 @@ def test_heads_of_short_training_never_see_more_than_they_were_trained_on() -> N
         (END, '[draft]\nof = ["ngram"]\n', 'draft: "of" belongs to kind = "blend"', "change"),
         (END, '[draft]\nkind = "ngrams"\n', "draft.kind: 'ngrams' is not none, ngram,", "change"),
         (END, '[draft]\nkind = "blend"\nof = ["ngram", "none"]\n', "draft: a blend is of drafters", "change"),
-        (END, HEAD + 'dtype = "float32"\n' + SOURCE, "draft: a head computes in its target's", "change"),
         (END, HEAD + WHEEL + HASHES, "draft: a head comes from the hub", "change"),
         (END, "[draft.shape]\nweights = 9\n", "draft: [draft.shape] has the sizes", "change"),
         (END, '[draft]\nkind = "blend"\nof = ["assistant", "eagle"]\n', "draft: a draft has one source", "change"),

@@ -10,8 +10,9 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.errors import UsageError
 from specextend_cli.models.choice import Machine
 from specextend_cli.models.memory import estimate
-from specextend_cli.models.preset_defaults import GRAPHS, HEADROOM, retrieval, window_sizes
+from specextend_cli.models.preset import retrieval, window_sizes
 from specextend_cli.models.presets import list_presets, load_preset, to_toml
+from specextend_cli.models.shape import GRAPHS, HEADROOM
 
 PRESETS = {preset.name: preset for preset in list_presets()}
 

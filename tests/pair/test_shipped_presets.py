@@ -22,8 +22,7 @@ from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.source_kinds import LocalSource
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.draft_heads import WINDOW, with_head
-from specextend_cli.runtime.loading import describe, heads_of
+from specextend_cli.runtime.loading import HEAD_WINDOW, describe, heads_of, with_head
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.prompts import PromptBuilder
@@ -60,7 +59,6 @@ def shrink(preset: Preset, folder: Path) -> Preset:
     # The architecture is what counts here, and bitsandbytes may not be installed.
     target = {"source": local(folder / "target"), "shape": None, "dtype": "float32", "quantization": "none"}
     own: dict[str, Any] = {"source": local(folder / "draft") if draft.has_model else None, "shape": None}
-    own |= {"dtype": "float32"} if draft.model == "lm" else {}
     layers = tuple(layer if layer < 0 else place % 3 for place, layer in enumerate(preset.retrieval.layers))
     update = {
         "target": preset.target.model_copy(update=target),
@@ -132,7 +130,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     folder.mkdir()
     safeailab_3(folder, tiny_preset.tokenizer().get_vocab_size())
     changed = with_head(preset, folder)
-    assert (changed.draft.of, changed.draft.model, changed.draft.window) == (("eagle", "ngram"), "eagle", WINDOW)
+    assert (changed.draft.of, changed.draft.model, changed.draft.window) == (("eagle", "ngram"), "eagle", HEAD_WINDOW)
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
     generator, prompt = loaded(changed), prompt_of(changed, tmp_path)
     assert describe(generator.drafter) == f"blend ({says} + ngram)"

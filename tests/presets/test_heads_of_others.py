@@ -12,7 +12,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models.heads import load_head
 from specextend_cli.models.presets import read_preset
-from specextend_cli.runtime.draft_heads import with_head
+from specextend_cli.runtime.loading import with_head
 from tests.engine.tiny_models import tiny
 from tests.helpers.published_heads import specforge, specforge_31, speculators, speculators_window
 from tests.summarize import tiny_preset

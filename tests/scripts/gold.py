@@ -49,13 +49,13 @@ from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.models.heads import load_eagle
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import load_tokenizer
-from specextend_cli.runtime.draft_heads import load_eagle
 from specextend_cli.runtime.loading import drafter_of, load_language_model, load_target, with_draft
 from specextend_cli.runtime.options import Engine
-from specextend_cli.runtime.processor import make_library, run_natively
+from specextend_cli.runtime.runners import make_library, run_natively
 from tests.engine.tiny_models import VOCABULARY
 from tests.scripts.gold_models import save_models
 

@@ -17,7 +17,7 @@ import torch
 from specextend_cli.cli import inputs
 from specextend_cli.cli.main import run
 from specextend_cli.errors import Exit
-from specextend_cli.runtime import loading_thread, machine
+from specextend_cli.runtime import devices, loading_thread
 from specextend_cli.summarize import summarizer
 from specextend_cli.summarize.events import Stage
 from specextend_cli.summarize.summarizer import Summarizer
@@ -138,7 +138,7 @@ def test_an_error_is_that_of_loading_later(
 def test_where_no_gpu_writes_models_load_as_they_did(
     presets, monkeypatch: pytest.MonkeyPatch, loads: Loads, nvidia: str, device: str, mode: str, begun
 ) -> None:
-    monkeypatch.setattr(machine, "_NVIDIA", Path(nvidia))
+    monkeypatch.setattr(devices, "_NVIDIA", Path(nvidia))
     with made_by(presets["one"], device, mode=mode) as made:
         made.load_ahead()
         assert (made._loading is not None) == begun
@@ -202,7 +202,7 @@ import atexit, sys, threading
 from pathlib import Path
 from types import SimpleNamespace
 from specextend_cli.cli.main import main
-from specextend_cli.runtime import machine
+from specextend_cli.runtime import devices
 from specextend_cli.summarize import summarizer
 
 def hang(*_, **__):
@@ -210,7 +210,7 @@ def hang(*_, **__):
     threading.Event().wait()
     yield
 
-machine._NVIDIA = Path("/dev/null")
+devices._NVIDIA = Path("/dev/null")
 summarizer.import_transformers = lambda: None
 summarizer.device_of = lambda name: SimpleNamespace(type="cuda")
 summarizer.Summarizer._load = hang

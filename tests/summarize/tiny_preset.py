@@ -48,7 +48,6 @@ path = "target"
 [draft]
 kind = "blend"
 of = ["ngram", "lm"]
-dtype = "float32"
 
 [draft.source]
 kind = "local"

@@ -25,7 +25,7 @@ from specextend_cli.engine.private_files import (
     publish,
 )
 from specextend_cli.models import store
-from specextend_cli.runtime import processor as runtime
+from specextend_cli.runtime import runners as runtime
 from specextend_cli.summarize.cache import GenerationCache
 
 

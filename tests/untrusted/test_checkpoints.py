@@ -19,9 +19,8 @@ from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models import model_config
 from specextend_cli.models.checkpoint import weight_files
-from specextend_cli.models.load import load_model
+from specextend_cli.models.load import check_sizes, load_model
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import TextEncoder, load_tokenizer
 from tests.engine.tiny_models import COMMON, tiny
@@ -247,6 +246,6 @@ def test_tensors_that_are_missing(model: Path) -> None:
 
 def test_sizes_of_real_models_are_believed() -> None:
     """The largest there are."""
-    model_config.check_sizes(
+    check_sizes(
         {"num_hidden_layers": 126, "vocab_size": 262_208, "max_position_embeddings": 10_485_760, "hidden_size": 53_248}
     )

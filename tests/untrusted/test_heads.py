@@ -236,7 +236,7 @@ EDITS: list[tuple[Layout, Edit, str]] = [
     # Quantized weights mean something only with their scales.
     *((angelslim, other("fc.weight", dtype), str(dtype).removeprefix("torch.")) for dtype in DTYPES),
     (angelslim, other("norm.weight", torch.int8), "int8"),
-    *((angelslim, other("d2t", dtype), "d2t") for dtype in (torch.float32, torch.bool, torch.bfloat16)),
+    *((angelslim, other("d2t", dtype), "draft_to_target") for dtype in (torch.float32, torch.bool, torch.bfloat16)),
     (angelslim, twice, "d2t names a token twice"),
     (angelslim, adding("fc.weight", 3), ""),
     (angelslim, adding("midlayer.self_attn.q_proj.weight", 0, 64), ""),

@@ -54,7 +54,7 @@ FAMILIES = {
 }
 """By `general.architecture`. Mistral's files call themselves llama, Qwen2.5-VL's qwen2vl, in ollama's store qwen25vl.
 
-Text models inside others are read alone: their sections of RoPE are one on text (`models/model_config.py`).
+Text models inside others are read alone: their sections of RoPE are one on text (`models/load.py`).
 """
 _MINISTRAL = Family("ministral3", permuted=True)
 _TEMPERATURE = ("attention.temperature_scale", "rope.scaling_beta")

@@ -7,21 +7,19 @@ kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.errors import ModelError, cause
-from specextend_cli.models.checkpoint import reason
+from specextend_cli.errors import ModelError
+from specextend_cli.models.checkpoint import usable
 from specextend_cli.models.gguf.families import Table, config_of, family, layout
 from specextend_cli.models.gguf.file import Gguf
 from specextend_cli.models.gguf.source import GgufFile, gguf_file, parts, plain_name
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
-from specextend_cli.models.preset import Preset, Target, Window
-from specextend_cli.models.preset_defaults import ANY_MACHINE, window_sizes
+from specextend_cli.models.preset import ANY_MACHINE, Preset, Target, Window, window_sizes
 from specextend_cli.models.shape import Shape
 
 _LEAST = 256  # tokens of a window
@@ -67,19 +65,10 @@ def write_settings(file: Path, into: Path) -> None:
     _write_json(into / "tokenizer_config.json", settings)
 
 
-@contextmanager
-def readable(file: Path) -> Iterator[None]:
+def readable(file: Path) -> AbstractContextManager[None]:
     """ModelError for what reading a file that is absent or damaged may raise: its facts are of any kind and type."""
-    try:
-        yield
-    except OSError as error:
-        raise ModelError(f"cannot read {file}", why=cause(error), fix="correct its path") from error
-    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, NotImplementedError) as error:
-        raise ModelError(
-            f"cannot read {file.name}",
-            why=f"it is not a GGUF that this program reads: {reason(error)}",
-            fix="fetch it again if it is damaged; docs/models.md says which are read",
-        ) from error
+    fix = "fetch it again if it is damaged, or correct its path; docs/models.md says which are read"
+    return usable(f"cannot read {file.name}", fix=fix)
 
 
 def _write_json(file: Path, data: dict[str, Any]) -> None:

@@ -1,15 +1,21 @@
-"""Native code on processors: the library, compiled once where no wheel brought it, and the models that run by it."""
+"""What runs the models: native code on processors, CUDA graphs on GPUs.
+
+The native library is compiled once where no wheel brought it. Graphs are for models that compute the same by them.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
+from specextend_cli.engine.attention_backends import BACKENDS
 from specextend_cli.engine.private_files import make_private
 from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.store import cache_root
@@ -18,9 +24,14 @@ from specextend_cli.runtime.loading_thread import Stage
 if TYPE_CHECKING:
     import torch
 
+    from specextend_cli.engine.config import TreeShape
+    from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.target import Target
 
+VARIABLE = "SPECEXTEND_GRAPHS"
+_NODES, _WIDTH = 60, 8  # of draft trees; on an H100, 60 nodes cost 1.15 to 1.2 plain steps
 _WORTH = 20_000_000  # parameters; a smaller model has written its text before the compiler is done
 _COMPILING = "compiling native code, once for this machine"
 
@@ -76,3 +87,52 @@ def run_natively(lm: LanguageModel, heads: Sequence[EagleHead] = (), *, exact: b
 
 def _directory() -> Path:
     return cache_root() / "programs"
+
+
+def are_wanted() -> bool:
+    """Whether the user leaves graphs on."""
+    return os.environ.get(VARIABLE, "").lower() not in ("0", "false", "no", "off")
+
+
+def tree_for(lm: LanguageModel, shape: TreeShape) -> TreeShape:
+    """The bounds of trees that are verified by `lm`: larger ones than the preset's where it runs by CUDA graphs.
+
+    Up to where the gate finds that nodes cost more than they bring, or graphs have no more rows. Without graphs,
+    recurrent layers take chains.
+    """
+    if lm.state_bytes and not _may_take_graphs(lm):
+        return replace(shape, width=1)
+    if not _may_take_graphs(lm) or lm.state_bytes or len(lm.layers_with_keys) < lm.layers:
+        return shape
+    from specextend_cli.engine.attention.triton_tree import WORD
+    from specextend_cli.engine.cuda.body import MOST_SLOTS
+
+    width = min(_WIDTH, MOST_SLOTS // (shape.depth + 1))  # or a draft would be no graph
+    nodes = min(max(shape.nodes, _NODES), WORD)  # a word has as many bits as the largest graph has rows
+    return replace(shape, nodes=nodes, width=max(shape.width, width))
+
+
+def _may_take_graphs(lm: LanguageModel) -> bool:
+    return lm.device.type == "cuda" and BACKENDS[lm.attention].graphed and are_wanted()
+
+
+def run_by_graphs(target: Target, drafter: Drafter, shape: TreeShape, *, batch: int = 1) -> Iterator[Stage]:
+    """Let the target and the models that draft for it replay CUDA graphs, if they compute the same by them.
+
+    All are captured now: for trees and whole drafts of `shape`, and batches of up to `batch` sequences. Yields what
+    takes long and what speaks against it.
+    """
+    lm = target.lm
+    for name, why in lm.refused.items():
+        yield Stage(f"attention by {lm.attention} instead of {name}: {_first_line(why)}")
+    if not _may_take_graphs(lm):
+        return
+    yield Stage("preparing the GPU")
+    from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+
+    for what, why in use_checked_graphs(target, drafter, shape, batch=batch).items():
+        yield Stage(f"{what}: {_first_line(why)}")
+
+
+def _first_line(why: str) -> str:
+    return (why.strip().splitlines() or [""])[0][:200]
