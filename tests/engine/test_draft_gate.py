@@ -222,18 +222,6 @@ def test_choosing_working_sets_takes_one_percent_of_the_time(seconds: float) -> 
     assert 0.005 < choices * seconds / (many * PLAIN) < 0.012
 
 
-def test_one_slow_choice_does_not_postpone_the_next_for_long() -> None:
-    gate, waited = DraftGate(TreeShape(nodes=2, depth=1)), 0
-    told = steps(gate, 2000, model(0.9, 0.0, 1))
-    while not next(told).forwards:
-        pass
-    gate.charge(1000 * PLAIN, 1000)
-    while not gate.affords_choice() and waited < 1000:
-        next(told)
-        waited += 1
-    assert 25 < waited < 150
-
-
 def test_without_the_gate_every_step_drafts_and_may_choose() -> None:
     gate = DraftGate(TreeShape(nodes=4, depth=1), enabled=False)
     assert [gate.next_shape(10).nodes for _ in range(3)] == [4, 4, 4]

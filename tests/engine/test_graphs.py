@@ -246,13 +246,19 @@ def test_batches_by_graphs_write_what_plain_decoding_does(captured: Captured, la
 
 @pytest.mark.parametrize("whose", LAYERS)
 def test_the_smallest_graph_is_replayed(captured: Captured, layers: str) -> None:
+    """Sampling reads the nodes from what it was given; later trees leave them as they are."""
     target = captured.target
     captured.prepare()
     target.begin(300)
     target.prefill(torch.tensor(LONG))
-    for n in (1, 2, 3, 5, 6, 7, 8, 9, 13, 17, 33, 64):
-        target.verify(DraftTree(list(range(n)), [0, *range(n - 1)], [1.0] * n))
+    sizes = (1, 2, 3, 5, 6, 7, 8, 9, 13, 17, 33, 64)
+    trees = [DraftTree(range(n), [0, *(node // 2 for node in range(n - 1))], [1.0] * n) for n in sizes]
+    for tree in trees:
+        target.verify(tree)
         target.commit([0])
+    for tree in trees:
+        fresh = DraftTree(tree.tokens, tree.parents, tree.scores).on("cpu")
+        assert all(ours.equal(theirs) for ours, theirs in zip(tree.on("cpu"), fresh, strict=True))
     assert captured.taken.rows == [1, 2, 4, 8, 8, 8, 8, 12, 16, 32, 64, 64]
     captured.check()
 
