@@ -13,9 +13,7 @@ from specextend_cli.models.configuration import Configuration, configuration_fil
 
 
 @pytest.fixture(autouse=True)
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def file(home: Path) -> Path:
     configuration_file().parent.mkdir(parents=True)
     return configuration_file()
 
