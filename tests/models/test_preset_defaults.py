@@ -10,7 +10,7 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.errors import UsageError
 from specextend_cli.models.choice import Machine
 from specextend_cli.models.memory import estimate
-from specextend_cli.models.preset_defaults import GRAPHS, HEADROOM, retrieval, window_sizes
+from specextend_cli.models.preset_defaults import GRAPHS, HEADROOM, retrieval
 from specextend_cli.models.presets import list_presets, load_preset, to_toml
 
 PRESETS = {preset.name: preset for preset in list_presets()}
@@ -96,13 +96,6 @@ def test_working_sets_stay_within_what_a_draft_was_trained_on(trained: int, dept
     assert seen.size + seen.every * (depth + 1) <= trained
     assert seen.positions == "compact"
     assert retrieval(None, TreeShape()).positions == "absolute"
-
-
-@pytest.mark.parametrize("context", [256, 512, 1024, 4096, 8192, 32768])
-def test_a_window_has_room_for_instructions(context: int) -> None:
-    sizes = window_sizes(context)
-    assert sizes["chunk"] + sizes["summary_tokens"] <= 0.85 * context
-    assert 3 * (sizes["chunk_summary_tokens"] + 2) <= max(sizes["chunk"], context // 2)
 
 
 def test_a_gpu_that_is_too_small_is_an_error_of_the_file(tmp_path: Path) -> None:

@@ -17,16 +17,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import Library
-from specextend_cli.engine.native_runner import use_natively
-from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_model
 from specextend_cli.models.model_config import WRAPPERS
 from specextend_cli.runtime.loading import end_tokens
-from tests.engine.tiny_models import generate, prompt
+from tests.engine.tiny_models import prompt
 from tests.helpers import wrappers
-from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.wrappers import save, tensor_names
 
@@ -73,16 +69,6 @@ def test_the_text_part_computes_what_the_whole_does(name: str, published: bool, 
 
 def test_all_that_are_loaded_are_tested() -> None:
     assert {name.partition("-")[0] for name in wrappers.ALL} == set(WRAPPERS)
-
-
-def test_the_native_forward_takes_it(library: Library, tmp_path: Path) -> None:
-    library.load()
-    lm = LanguageModel(load_model(save(whole("mistral3"), tmp_path)), backend="split")
-    use_natively(lm)
-    assert lm.runner is not lm.stock
-    target = Target(lm)
-    written, _ = run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))
-    assert written == generate(whole("mistral3"), prompt(), NEW)
 
 
 @pytest.mark.skipif(shutil.which("fincore") is None, reason="the kernel is asked which pages of a file were read")
