@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -240,17 +239,12 @@ def test_a_full_disk(published: Repository, source: HubFileSource, monkeypatch: 
 def test_a_second_process_waits(published: Repository, source: HubFileSource) -> None:
     published.bytes_per_second = 4 * source.file_bytes
     said: list[str] = []
-    paths: list[Path] = []
 
-    def obtain() -> None:
-        paths.append(hub.obtain_file(source, name="tiny", progress=lambda step, *_: said.append(step)))
+    def obtain(number: int) -> Path:
+        return hub.obtain_file(source, name="tiny", progress=lambda step, *_: said.append(step))
 
-    threads = [threading.Thread(target=obtain) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-        time.sleep(0.05)
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as processes:
+        first, second = processes.map(obtain, range(2))
+    assert first == second
     assert "waiting for another process" in said
     assert len(published.fetched) == 1
-    assert len(paths) == 2
