@@ -197,12 +197,10 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"rope_scaling": {"type": "linear", "factor": "2"}, "rope_parameters": None},
     *({"model_type": value} for value in (["llama"], {}, None, "../../x")),
     *({"dtype": value} for value in ("load", "__name__", ["float32"])),
-    {"id2label": "x"},
-    {"id2label": {"a": "b"}},
+    *({"id2label": value} for value in ("x", {"a": "b"})),
     {"quantization_config": "x"},
     {"quantization_config": {"quant_method": "gptq", "bits": 4}},
-    {"transformers_weights": "../x.safetensors"},
-    {"transformers_weights": "/etc/x.safetensors"},
+    *({"transformers_weights": value} for value in ("../x.safetensors", "/etc/x.safetensors")),
 ]
 
 
