@@ -43,17 +43,14 @@ def test_what_is_loaded_drafts_as_what_was_saved(saved: Path) -> None:
     assert meter.nodes == same.nodes > 0
 
 
-def test_its_memory(saved: Path) -> None:
+def test_it_is_told_from_other_directories_and_its_memory_is_counted(saved: Path) -> None:
     assert is_assistant(saved)
     model = tiny_assistant(**CLUSTERED)
     counted = sum(weight.numel() for weight in model.parameters()) + VOCABULARY  # the order of tokens
     assert 0 <= count_weights(saved) - counted <= 8  # and factors of layers
-
-
-def test_as_a_draft_head_of_any_preset(saved: Path) -> None:
-    draft = with_head(load_preset("qwen3-8b"), saved).draft
-    assert draft.drafters == ("assistant", "ngram")
-    assert draft.model == "assistant"
+    (saved / "config.json").write_text("[]")
+    assert not is_assistant(saved)
+    assert not is_assistant(saved / "absent")
 
 
 def change(directory: Path, **settings: Any) -> None:
@@ -115,11 +112,7 @@ def test_too_little_memory_is_no_fault_of_the_assistant(saved: Path, monkeypatch
 
     monkeypatch.setattr("specextend_cli.models.draft_modules.Assistant", fail)
     preset, target = with_head(load_preset("qwen3-8b"), saved), target_of(tiny("gemma4"))
+    assert preset.draft.drafters == ("assistant", "ngram")
+    assert preset.draft.model == "assistant"
     with pytest.raises(FitError, match="does not fit into memory"):
         drafter_of(preset, Engine(), target, small("full"), saved, lambda *given: target.lm)
-
-
-def test_other_directories_hold_none(tmp_path: Path) -> None:
-    assert not is_assistant(tmp_path)
-    (tmp_path / "config.json").write_text("[]")
-    assert not is_assistant(tmp_path)

@@ -12,9 +12,7 @@ from specextend_cli.models.configuration import Configuration, configuration_fil
 
 
 @pytest.fixture(autouse=True)
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def file(home: Path) -> Path:
     configuration_file().parent.mkdir(parents=True)
     return configuration_file()
 
@@ -31,10 +29,13 @@ def test_keys_are_set_and_removed_and_other_lines_stay(file: Path) -> None:
     assert "# mine" in file.read_text()
 
 
-@pytest.mark.parametrize("line", ['"model" = "old"', "'model' = 'old'", "  model= 'old'"])
-def test_however_a_key_is_written(file: Path, line: str) -> None:
+LINES = [('"model" = "old"', "old"), ("'model' = 'old'", "old"), ("  model= 'old'", "old"), ('model = ""', None)]
+
+
+@pytest.mark.parametrize(("line", "model"), [*LINES, ('model = "auto"', None)])
+def test_however_a_key_is_written(file: Path, line: str, model: str | None) -> None:
     file.write_text(f"\ufeff{line}\n", encoding="utf-8")
-    assert read_configuration().model == "old"
+    assert read_configuration().model == model
     configure("model", "new")
     assert read_configuration().model == "new"
 
@@ -53,12 +54,6 @@ def test_a_link_stays_one(file: Path, tmp_path: Path) -> None:
     configure("model", "new")
     assert file.is_symlink()
     assert "new" in (tmp_path / "dotfiles").read_text()
-
-
-@pytest.mark.parametrize("name", ["auto", ""])
-def test_auto_is_no_model(file: Path, name: str) -> None:
-    file.write_text(f'model = "{name}"\n')
-    assert read_configuration().model is None
 
 
 @pytest.mark.parametrize("path", ["/x\x00y.gguf", "~nobody-here/x.gguf", "/absent.gguf"])

@@ -70,10 +70,9 @@ def test_pre_tokenizers_split_as_published(pre: str | None, text: str, pieces: s
         text = found.normalizer.normalize_str(text)
     spans = [span for _, span in found.pre_tokenizer.pre_tokenize_str(text)]
     assert "|".join(text[start:end] for start, end in spans) == pieces
+    encoder = TextEncoder(found.to_str())
     for text in TEXTS:
-        assert (
-            TextEncoder(found.to_str()).encode(text) == found.encode(text, add_special_tokens=False).ids or "<|" in text
-        )
+        assert encoder.encode(text) == found.encode(text, add_special_tokens=False).ids or "<|" in text
 
 
 def test_an_added_letter_is_text(tmp_path: Path) -> None:
@@ -147,36 +146,28 @@ def sentencepiece(prefix: bool) -> tuple[Tokenizer, dict[str, Any]]:
     return original, facts
 
 
+@pytest.mark.parametrize("unknown", ["of its own kind", "control, named", "control"])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3"])
-def test_sentencepiece_vocabularies(architecture: str) -> None:
+def test_sentencepiece_vocabularies(architecture: str, unknown: str) -> None:
+    """llama.cpp's converter writes the unknown token of Gemma 3 and Llama 2 as a control token."""
     original, facts = sentencepiece(prefix=architecture != "gemma3")
     facts["general.architecture"] = architecture
     if architecture == "gemma3":  # whose scores say nothing
         facts["tokenizer.ggml.scores"] = [0.0] * len(facts["tokenizer.ggml.tokens"])
-    found = tokenizer_of(facts)
-    for text in ["It's 1931. \u212b 🙂", *CORPUS[:4], "a</s>b", "  two"]:
-        assert found.encode(text).ids == original.encode(text).ids
-        assert found.decode(found.encode(text).ids) == original.decode(original.encode(text).ids)
-    end = original.token_to_id("<|end|>")
-    behind = found.encode("a<|end|>\nb").ids
-    newline = found.token_to_id("<0x0A>")
-    assert end in behind
-    assert (newline in behind or found.token_to_id("\n") in behind) == (architecture != "phi3")
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_an_unknown_token_of_the_kind_control(named: bool) -> None:
-    """As llama.cpp's converter writes Gemma 3 and Llama 2."""
-    original, facts = sentencepiece(prefix=True)
-    types = facts["tokenizer.ggml.token_type"]
-    types[0] = 3
-    if named:
+    if unknown != "of its own kind":
+        facts["tokenizer.ggml.token_type"][0] = 3
+    if unknown == "control, named":
         facts["tokenizer.ggml.unknown_token_id"] = 0
     found = tokenizer_of(facts)
-    assert found.model.unk_token == ("<unk>" if named else None)
-    for text in ["It's 1931. \u212b \U0001f642", *CORPUS[:4], "a</s>b", "\x00"]:
+    assert found.model.unk_token == (None if unknown == "control" else "<unk>")
+    for text in ["It's 1931. \u212b 🙂", *CORPUS[:4], "a</s>b", "  two", "\x00"]:
         assert found.encode(text).ids == original.encode(text).ids
+        assert found.decode(found.encode(text).ids) == original.decode(original.encode(text).ids)
         assert TextEncoder(found.to_str()).encode(text) == TextEncoder(original.to_str()).encode(text)
+    behind = found.encode("a<|end|>\nb").ids
+    assert original.token_to_id("<|end|>") in behind
+    newlines = {found.token_to_id("<0x0A>"), found.token_to_id("\n")}
+    assert bool(newlines & {*behind}) == (architecture != "phi3")
 
 
 def test_a_gemma_3_as_the_converter_writes_it(tmp_path: Path, smollm: Tokenizer) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ from specextend_cli.models.heads import LEAST, agreements, load_head, probe
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.draft_files import save_head
+
+from .test_text_part import change
 
 SAME = torch.full((40,), 3)
 """A text of one token: whatever the head says next is right."""
@@ -36,12 +37,6 @@ def repeating(lm: LanguageModel, **changes: Any) -> EagleHead:
     head.lm_head.weight.data.copy_(lm.model.get_output_embeddings().weight)
     head.embedding.weight.data.copy_(lm.model.get_input_embeddings().weight)
     return head
-
-
-def change(directory: Path, **settings: Any) -> None:
-    file = directory / "config.json"
-    said = {**json.loads(file.read_text()), **settings}
-    file.write_text(json.dumps({key: value for key, value in said.items() if value != "left out"}))
 
 
 @torch.inference_mode()
@@ -81,7 +76,7 @@ def test_the_reading_of_norm_output_that_agrees_better_is_kept(
     if not fed:  # every step's output is the state after the norm
         head.lm_head.weight.mul_(signs)
     save_head(head, tmp_path)
-    change(tmp_path, norm_output=True, feeds_normed="left out", eagle_config={})
+    change(tmp_path, norm_output=True, feeds_normed=None, eagle_config={})
     change(tmp_path, target_layer_ids=[0, 1, 2])
     loaded = load_head(tmp_path, lm)
     assert [reading.feeds_normed for reading in loaded.readings] == ([True, False] if fc_norm else [False, True])
@@ -94,8 +89,8 @@ def test_the_reading_of_norm_output_that_agrees_better_is_kept(
 @pytest.mark.parametrize("layout", ["speculators", "specforge", "without fc_norm", "before 3.1"])
 def test_what_is_clear_is_not_tried(layout: str, tmp_path: Path, lm: LanguageModel) -> None:
     save_head(tiny_head("eagle3.1" if layout in ("speculators", "specforge") else "eagle3"), tmp_path)
-    change(tmp_path, feeds_normed="left out", eagle_config={}, norm_before_residual=False, target_layer_ids=[0, 1, 2])
-    said: Any = {"speculators": True, "specforge": False, "without fc_norm": False, "before 3.1": "left out"}[layout]
+    change(tmp_path, feeds_normed=None, eagle_config={}, norm_before_residual=False, target_layer_ids=[0, 1, 2])
+    said: Any = {"speculators": True, "specforge": False, "without fc_norm": False, "before 3.1": None}[layout]
     change(tmp_path, norm_output=said, **({"speculators_model_type": "eagle3"} if layout == "speculators" else {}))
     assert [reading.feeds_normed for reading in load_head(tmp_path, lm).readings] == [said is True]
 
@@ -106,7 +101,7 @@ def test_a_residual_that_is_left_out_is_tried(tmp_path: Path, lm: LanguageModel)
     head = repeating(lm, feature_layers=(1, 2, 3))
     head.layers[0].hidden_norm.weight[::2] = -1
     save_head(head, tmp_path)
-    change(tmp_path, norm_before_residual="left out", speculators_model_type="eagle3", target_layer_ids=[0, 1, 2])
+    change(tmp_path, norm_before_residual=None, speculators_model_type="eagle3", target_layer_ids=[0, 1, 2])
     loaded = load_head(tmp_path, lm)
     assert [reading.norm_before_residual for reading in loaded.readings] == [True, False]
     assert probe(loaded.head, loaded.readings, lm, SAME) > 0.9

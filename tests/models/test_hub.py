@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 from unittest.mock import Mock
 
 import huggingface_hub
@@ -24,6 +23,7 @@ from specextend_cli.models.source_kinds import HubFileSource, HubSource
 from specextend_cli.models.sources import fetch, locate, remove, settings_directory, size_on_disk
 from tests.helpers.hub_server import COMMIT, Repository, StandInHub
 
+Settings: TypeAlias = dict[str, Any]
 FILE = "Tiny-Q4_1.gguf"
 BLOCK = 1024  # bytes that are written at once, instead of ten million
 WHOLE = HubSource(kind="hub", repo="owner/tiny")
@@ -96,7 +96,11 @@ def test_shards_must_all_be_there(stand_in: StandInHub) -> None:
     assert [file.name for file in weight_files(directory)] == ["model-1.safetensors", "model-2.safetensors"]
 
 
-def test_a_file_is_fetched_once_and_removed(published: Repository, source: HubFileSource, stand_in: StandInHub) -> None:
+@pytest.mark.parametrize("revision", [None, COMMIT])
+def test_a_file_is_fetched_once_and_removed(
+    revision: str | None, published: Repository, source: HubFileSource, stand_in: StandInHub
+) -> None:
+    source = source.model_copy(update={"revision": revision})
     assert locate(source) is None
     assert size_on_disk(source) == 0
     seen: list[tuple[str, int, int]] = []
@@ -104,10 +108,11 @@ def test_a_file_is_fetched_once_and_removed(published: Repository, source: HubFi
     assert directory == locate(source) == settings_directory(source)
     assert (directory / "tokenizer.json").is_file()
     assert [file for file, _ in published.fetched] == [FILE]
+    assert all((revision or "main") in request for request in stand_in.requests)
     assert ("downloading owner/tiny", source.file_bytes, source.file_bytes) in seen
     assert {"checking", f"reading {FILE}"} <= {step for step, _, _ in seen}
     # In the standard cache, as other programs find it there.
-    found = huggingface_hub.try_to_load_from_cache("owner/tiny", FILE)
+    found = huggingface_hub.try_to_load_from_cache("owner/tiny", FILE, revision=revision)
     assert isinstance(found, str)
     assert hub.cached_file(source) == named_gguf(directory) == Path(found)
     asked = len(stand_in.requests)
@@ -117,11 +122,6 @@ def test_a_file_is_fetched_once_and_removed(published: Repository, source: HubFi
     assert locate(source) is None
     assert size_on_disk(source) == 0
     assert not Path(found).is_symlink()
-
-
-def test_a_pinned_revision_is_asked_for(published: Repository, source: HubFileSource, stand_in: StandInHub) -> None:
-    fetch(source.model_copy(update={"revision": COMMIT}))
-    assert all(COMMIT in request for request in stand_in.requests)
 
 
 def test_an_interrupted_transfer_goes_on_where_it_stopped(published: Repository, source: HubFileSource) -> None:
@@ -154,7 +154,7 @@ def test_damage_is_found_and_deleted(where: str, published: Repository, source: 
 
 
 # what the preset names, how it is served -> words of the error and of what to do
-ERRORS: list[tuple[dict[str, str], dict[str, Any], str, str]] = [
+ERRORS: list[tuple[Settings, Settings, str, str]] = [
     ({}, {"gated": True}, "owner/tiny is gated", "hf auth login && specextend models pull big"),
     ({"repo": "owner/absent"}, {}, "owner/absent does not exist", "check its name"),
     ({"revision": "b" * 40}, {}, "there is no owner/tiny", "file or revision"),
@@ -165,13 +165,7 @@ ERRORS: list[tuple[dict[str, str], dict[str, Any], str, str]] = [
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize(("named", "served", "what", "fix"), ERRORS)
 def test_errors_of_the_hub_say_what_to_do(
-    named: dict[str, str],
-    served: dict[str, Any],
-    what: str,
-    fix: str,
-    is_whole: bool,
-    published: Repository,
-    source: HubFileSource,
+    named: Settings, served: Settings, what: str, fix: str, is_whole: bool, published: Repository, source: HubFileSource
 ) -> None:
     for setting, value in served.items():
         setattr(published, setting, value)
@@ -237,17 +231,12 @@ def test_a_full_disk(published: Repository, source: HubFileSource, monkeypatch: 
 def test_a_second_process_waits(published: Repository, source: HubFileSource) -> None:
     published.bytes_per_second = 4 * source.file_bytes
     said: list[str] = []
-    paths: list[Path] = []
 
-    def obtain() -> None:
-        paths.append(hub.obtain_file(source, name="tiny", progress=lambda step, *_: said.append(step)))
+    def obtain(number: int) -> Path:
+        return hub.obtain_file(source, name="tiny", progress=lambda step, *_: said.append(step))
 
-    threads = [threading.Thread(target=obtain) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-        time.sleep(0.05)
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as processes:
+        first, second = processes.map(obtain, range(2))
+    assert first == second
     assert "waiting for another process" in said
     assert len(published.fetched) == 1
-    assert len(paths) == 2

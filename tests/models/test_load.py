@@ -9,11 +9,7 @@ import torch
 import transformers
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from specextend_cli.engine import native
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import Library
-from specextend_cli.engine.native import shared_library as native_library
-from specextend_cli.engine.packed import can_pack
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.load import load_model
@@ -36,14 +32,6 @@ def test_dtype_and_attention(model: Path) -> None:
     assert loaded.config._attn_implementation == "sdpa"
     assert not loaded.training
     assert load_model(model, dtype=torch.bfloat16).dtype == torch.bfloat16
-
-
-def test_kernels_of_another_test_are_not_used(library: Library) -> None:
-    """Models read packed weights by the kernels that are loaded, and a process cannot unload them."""
-    library.load()
-    assert native_library.is_loaded()
-    assert not native.is_loaded()
-    assert not can_pack(torch.device("cpu"), torch.bfloat16)
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)

@@ -49,8 +49,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+Load = Callable[..., tuple[LanguageModel, MtpLayer]]
+
+
 @pytest.fixture
-def load(tmp_path: Path) -> Callable[..., tuple[LanguageModel, MtpLayer]]:
+def load(tmp_path: Path) -> Load:
     """Loads a target that was saved with a layer of random weights beside it."""
 
     def made(name: str, without: str | None = None) -> tuple[LanguageModel, MtpLayer]:
@@ -62,9 +65,6 @@ def load(tmp_path: Path) -> Callable[..., tuple[LanguageModel, MtpLayer]]:
         return LanguageModel(load_model(tmp_path, dtype=torch.float32)), layer
 
     return made
-
-
-Load = Callable[..., tuple[LanguageModel, MtpLayer]]
 
 
 @pytest.mark.parametrize("name", TARGETS)

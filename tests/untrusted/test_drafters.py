@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import torch
@@ -23,8 +23,9 @@ from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, small_draft, tiny
 from tests.helpers.decoding import POLICIES, SHAPE, run, small
-from tests.helpers.grid import but_for, grid
+from tests.helpers.grid import grid
 
+Maker: TypeAlias = Callable[[Target, str, float], Drafter]
 NEW = 12
 TOKENS = prompt(40)
 NOT_NUMBERS = (float("nan"), float("inf"), -float("inf"))
@@ -73,29 +74,21 @@ def expected() -> list[int]:
     return generate(tiny(), TOKENS, NEW)
 
 
-@pytest.mark.parametrize("examples", but_for([50], [50, 150]))
+@settings(max_examples=50, deadline=None)
+@given(handed=st.lists(trees(), min_size=1, max_size=4), gate=st.booleans())
 def test_greedy_tokens_do_not_depend_on_what_a_drafter_hands_over(
-    target: Target, expected: list[int], examples: int
+    target: Target, expected: list[int], handed: list[DraftTree], gate: bool
 ) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(st.lists(trees(), min_size=1, max_size=4), st.booleans())
-    def check(handed: list[DraftTree], gate: bool) -> None:
-        assert run(target, HostileDrafter(handed), TOKENS, small("full"), gate=gate, new=NEW)[0] == expected
-
-    check()
+    assert run(target, HostileDrafter(handed), TOKENS, small("full"), gate=gate, new=NEW)[0] == expected
 
 
-@pytest.mark.parametrize("examples", but_for([15], [15, 40]))
-def test_hostile_drafts_change_no_sampled_text(target: Target, examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(st.lists(trees(), min_size=1, max_size=4), st.integers(0, 2**31))
-    def check(handed: list[DraftTree], seed: int) -> None:
-        sampling = Sampling(temperature=0.9, top_k=30, seed=seed, repetition_penalty=1.1)
-        none = HostileDrafter([DraftTree([], [], [])])
-        plain, _ = run(target, none, TOKENS, small("full"), sampling, new=NEW)
-        assert run(target, HostileDrafter(handed), TOKENS, small("full"), sampling, new=NEW)[0] == plain
-
-    check()
+@settings(max_examples=15, deadline=None)
+@given(handed=st.lists(trees(), min_size=1, max_size=4), seed=st.integers(0, 2**31))
+def test_hostile_drafts_change_no_sampled_text(target: Target, handed: list[DraftTree], seed: int) -> None:
+    sampling = Sampling(temperature=0.9, top_k=30, seed=seed, repetition_penalty=1.1)
+    none = HostileDrafter([DraftTree([], [], [])])
+    plain, _ = run(target, none, TOKENS, small("full"), sampling, new=NEW)
+    assert run(target, HostileDrafter(handed), TOKENS, small("full"), sampling, new=NEW)[0] == plain
 
 
 @settings(max_examples=100, deadline=None)
@@ -134,12 +127,7 @@ def _lm(target: Target, policy: str, value: float) -> Drafter:
 
 @grid(make=[_eagle, _lm], policy=POLICIES, value=NOT_NUMBERS, blended=[False, True])
 def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
-    make: Callable[[Target, str, float], Drafter],
-    policy: str,
-    value: float,
-    blended: bool,
-    target: Target,
-    expected: list[int],
+    make: Maker, policy: str, value: float, blended: bool, target: Target, expected: list[int]
 ) -> None:
     drafter = make(target, policy, value)
     whole = BlendDrafter([NgramDrafter(), drafter]) if blended else drafter
