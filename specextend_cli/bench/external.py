@@ -55,8 +55,7 @@ class OurChoice:
         if low == high:
             return scores
         sampler = Sampler(self.sampling, self.prompt, scores.device)
-        if output := input_ids[0, len(self.prompt) :].tolist():
-            sampler.commit(output)
+        sampler.commit(input_ids[:, len(self.prompt) :])
         first = torch.zeros_like(scores)
         first[0, int(sampler.choose(scores))] = 1.0
         return first

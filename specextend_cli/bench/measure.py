@@ -100,8 +100,9 @@ def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: i
     sampler = Sampler(decoding.sampling, prompt, target.lm.device)
     if index:
         # The tokens before it, in one forward instead of one by one.
-        logits = target.prefill(torch.tensor(plain[:index], device=target.lm.device)).logits
-        sampler.commit(plain[:index])
+        before = torch.tensor(plain[:index], device=target.lm.device)
+        logits = target.prefill(before).logits
+        sampler.commit(before[None])
     best = sampler.ranking(logits)[0].topk(2).values
     if not decoding.sampling.greedy:
         best = best.log()

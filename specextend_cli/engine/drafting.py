@@ -45,7 +45,7 @@ class Drafting:
         self._shape: TreeShape = self._gate.next_shape(self._length)
         self._tree = root(last)
         if self._shape.nodes > 1:
-            proposed = self._drafter.propose(self._shape).repaired(last, self._target.lm.vocabulary)
+            proposed = self._drafter.propose(self._shape)
             if not self._target.follows_trees(min(len(proposed), self._shape.nodes)):
                 proposed = proposed.chain()
             self._tree = self._gate.cut(proposed, self._length)

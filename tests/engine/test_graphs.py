@@ -17,7 +17,7 @@ from transformers import LlamaConfig
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, decode_batch
-from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.body import MOST_SLOTS
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
@@ -274,18 +274,13 @@ def test_nothing_is_captured_for_models_that_are_suspended(captured: Captured, d
         captured.check()
 
 
-SAMPLED = Sampling(temperature=0.9, seed=3, repetition_penalty=1.2)
-KINDS = (Sampling(), Sampling(), SAMPLED, Sampling(), Sampling(), Sampling(no_repeat_ngram=2), Sampling())
 LENGTHS = (40, 9, 33, 290, 1, 57, 20)
 NEWS = (12, 30, 5, 7, 22, 16, 3)
 
 
 def emitted(lm: LanguageModel, slots: int) -> list[list[int]]:
     """Tokens of each request."""
-    requests = [
-        BatchRequest(prompt(300, seed=n)[:n], Stop(new), kind)
-        for n, new, kind in zip(LENGTHS, NEWS, KINDS, strict=True)
-    ]
+    requests = [BatchRequest(prompt(300, seed=n)[:n], Stop(new)) for n, new in zip(LENGTHS, NEWS, strict=True)]
     tokens: list[list[int]] = [[] for _ in requests]
     for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
         if isinstance(event, Accepted):
@@ -295,7 +290,7 @@ def emitted(lm: LanguageModel, slots: int) -> list[list[int]]:
 
 @pairs([1, 4], slots=[1, 2, 3, 4], whose=LAYERS)
 def test_batches_by_graphs_write_what_generate_does(captured: Captured, layers: str, slots: int) -> None:
-    """Prompts of many lengths, slots that are filled again, sequences that are sampled in different ways."""
+    """Prompts of many lengths, slots that are filled again."""
     without = emitted(captured.lm, slots)
     captured.prepare()
     for _ in range(2):  # the second time with another cache
@@ -304,10 +299,8 @@ def test_batches_by_graphs_write_what_generate_does(captured: Captured, layers: 
         assert captured.taken.captures == captured.at_load
         assert all(sequences == 1 for sequences, _ in captured.asked)
         assert set(captured.taken.rows) - {1} == {1: {2}, 2: {2}, 3: {2, 4}, 4: {2, 4}}[slots]
-    greedy = [number for number, kind in enumerate(KINDS) if kind == Sampling()]
-    for number in greedy:
-        expected = generate(tiny(), prompt(300, seed=LENGTHS[number])[: LENGTHS[number]], NEWS[number])
-        assert without[number] == expected
+    expected = [generate(tiny(), prompt(300, seed=n)[:n], new) for n, new in zip(LENGTHS, NEWS, strict=True)]
+    assert without == expected
 
 
 def test_a_larger_batch_than_was_captured(captured: Captured, kernels_of_torch: None) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.sampling import BatchSampler, Sampler
+from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.tree import DraftTree
 from tests.helpers.draft_trees import trees
 from tests.helpers.pretend_device import PretendDevice
@@ -25,7 +25,7 @@ def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ng
     sampling = Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram, penalty_scope=scope)
     prompt, output = past[: len(past) // 2], [*past[len(past) // 2 :], tree.tokens[0]]
     sampler = Sampler(sampling, prompt, torch.device("cpu"))
-    sampler.commit(output)
+    sampler.commit(torch.tensor([output]))
     behind = prompt + output if everything else output
     logits = torch.randn(len(tree), 4, generator=torch.Generator().manual_seed(len(past)))
     theirs = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.4), NoRepeatNGramLogitsProcessor(ngram)])
@@ -48,30 +48,31 @@ ALIKE = {
 }
 
 
-@pytest.mark.parametrize("kind", [*ALIKE, "mixed"])
+@pytest.mark.parametrize("kind", ALIKE)
 def test_a_batch_is_sampled_as_its_sequences_are(pretend: PretendDevice, kind: str) -> None:
     """Token for token, while sequences of other lengths end and begin; the device reads nothing back."""
-    vocabulary, slots, width = 24, 5, 80
+    vocabulary, slots = 24, 5
     generator = torch.Generator().manual_seed(5)
-    kinds = [*ALIKE.values()] if kind == "mixed" else [ALIKE[kind]]
-    together = BatchSampler(slots, width, torch.device("cuda"))
+    together: Sampler | None = None
     alone: list[Sampler] = []
     begun = 0
 
     def begin() -> None:
-        nonlocal begun
-        config = replace(kinds[begun % len(kinds)], seed=begun)
+        nonlocal begun, together
+        config = replace(ALIKE[kind], seed=begun)
         prompt = torch.randint(0, vocabulary, (begun * 7 % 30,), generator=generator).tolist()
-        first = [begun % vocabulary] if begun % 3 else []  # some have written nothing yet
         samplers = [Sampler(config, prompt, torch.device(where)) for where in ("cpu", "cuda")]
         for sampler in samplers:
-            if first:
-                sampler.commit(first)
+            sampler.commit(torch.tensor([[begun % vocabulary]], device=sampler.device))
+        if together is None:
+            together = samplers[1]
+        else:
+            together.add(samplers[1])
         alone.append(samplers[0])
-        together.add(samplers[1])
         begun += 1
 
     def end(slot: int) -> None:
+        assert together is not None
         together.drop(slot)
         alone[slot] = alone[-1]
         alone.pop()
@@ -83,10 +84,12 @@ def test_a_batch_is_sampled_as_its_sequences_are(pretend: PretendDevice, kind: s
         expected = []
         for sampler, row in zip(alone, logits, strict=True):
             expected.append(int(sampler.choose(row[None])))
-            sampler.commit(expected[-1:])
+            sampler.commit(torch.tensor([expected[-1:]]))
         there = logits.to("cuda")
         pretend.forget()
+        assert together is not None
         choice = together.choose(there)
+        together.commit(choice[:, None])
         assert not pretend.reads
         assert choice.tolist() == expected, step
         if step % 4 == 3:

@@ -59,7 +59,7 @@ def test_samples_are_those_of_reading_everything_at_every_step(name: str) -> Non
             with torch.inference_mode():
                 logits = model(input_ids=torch.tensor([[*tokens, *expected]]), use_cache=False).logits[0, -1:]
             choice = sampler.choose(logits)
-            sampler.commit(choice.tolist(), choice)
+            sampler.commit(choice[None])
             expected += choice.tolist()
         written[seed] = run(target, NoDrafter(), tokens, Retrieval(), sampling, new=12)[0]
         assert written[seed] == expected
