@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from specextend_cli.engine.assistant import Assistant
+from specextend_cli.engine.drafters.assistant import Assistant
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.errors import ModelError

@@ -10,7 +10,7 @@ from specextend_cli.arrays import read_arrays
 from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.drafters.ngram_table import NgramTable
+    from specextend_cli.engine.drafters.table import NgramTable
 
 FILE = "ngrams.npz"
 _BYTES = 256 << 20  # the most that its arrays may have
@@ -35,7 +35,7 @@ def load_table(directory: Path, vocabulary: int) -> NgramTable:
 
 @lru_cache(maxsize=1)
 def _read(path: Path, changed: int, vocabulary: int) -> NgramTable:
-    from specextend_cli.engine.drafters.ngram_table import NgramTable
+    from specextend_cli.engine.drafters.table import NgramTable
 
     found = read_arrays(path, ("keys", "tokens", "counts", "totals"), most=_BYTES)
     keys, totals = found["keys"], found["totals"]

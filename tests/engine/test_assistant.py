@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.assistant import SHARED_KINDS, Assistant
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, NgramDrafter
+from specextend_cli.engine.drafters.assistant import SHARED_KINDS, Assistant
 from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop

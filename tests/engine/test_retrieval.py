@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.drafters.lm import LMDrafter
+from specextend_cli.engine.drafters.model import LMDrafter
 from specextend_cli.engine.drafters.working_set import WorkingSet, rotary_frequencies
 from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
