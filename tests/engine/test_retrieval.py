@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
@@ -14,12 +12,10 @@ from specextend_cli.engine.drafters.model import LMDrafter
 from specextend_cli.engine.drafters.working_set import WorkingSet, rotary_frequencies
 from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.retrieval import Schedule, working_set
+from specextend_cli.engine.retrieval import working_set
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from specextend_cli.errors import UsageError
-from specextend_cli.runtime.options import Engine
 from tests.engine.tiny_models import prompt, tiny
 
 
@@ -58,15 +54,6 @@ def test_retrieval_takes_the_chunks_with_most_attention() -> None:
     scores[30] = 0.4  # chunk 7
     chosen = working_set(config, 40, scores)
     assert chosen.tolist() == [0, *range(8, 12), *range(20, 24), *range(36, 40)]
-
-
-def test_the_schedule_counts_drafted_steps_and_what_is_not_affordable_stays_due() -> None:
-    never = Schedule(0)
-    assert not any(never.due() for _ in range(50))
-    schedule = Schedule(3)
-    assert not any(schedule.due(lambda: False) for _ in range(5))
-    assert [schedule.due() for _ in range(8)] == [True, False, False, True, False, False, True, False]
-    assert not schedule.due(lambda: pytest.fail("asked though it decides nothing"))
 
 
 class Spender(DraftGate):
@@ -172,11 +159,3 @@ def test_the_visible_positions_follow_the_sequence() -> None:
         read = 80 if drafter.is_self else 79
         expected = working_set(config, read, scores).tolist()
         assert drafter.visible().tolist() == (expected if drafter.is_self else [*expected, 79])
-
-
-def test_a_policy_that_does_not_exist_is_refused() -> None:
-    config = replace(Retrieval(chunk=4, top_k=1, recent=4, sinks=1), policy="newest")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no retrieval policy 'newest'"):
-        working_set(config, 100, torch.rand(100))
-    with pytest.raises(UsageError, match="no draft attention 'newest'"):
-        Engine(draft_attention="newest")
