@@ -325,7 +325,7 @@ class Target:
 
     def _penalized(self, logits: Tensor, tokens: list[int], output: int, first: int) -> Tensor:
         """Each row with the answer up to it as context: rows from token `first` on are a chain of a draft tree."""
-        sampler = Sampler(replace(self.sampling, temperature=0.0), tokens[:output], logits.device)
+        sampler = Sampler(replace(self.sampling, temperature=0.0), logits.device)
         sampler.commit(torch.tensor([tokens[output:first]], dtype=torch.long, device=logits.device))
         chain = tokens[first - 1 :]
         return sampler.ranking(logits, DraftTree(chain, [0, *range(len(chain) - 1)], [1.0] * len(chain)))

@@ -97,7 +97,7 @@ def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: i
     In logits, penalties included; for sampling, in logarithms of the scores that the sampler compares.
     """
     logits = read(target, prompt, decoding.prefill_chunk, room=len(plain) + 1)
-    sampler = Sampler(decoding.sampling, prompt, target.lm.device)
+    sampler = Sampler(decoding.sampling, target.lm.device)
     if index:
         # The tokens before it, in one forward instead of one by one.
         before = torch.tensor(plain[:index], device=target.lm.device)

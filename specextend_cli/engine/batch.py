@@ -80,7 +80,7 @@ def decode_batch(
                 if isinstance(event, Prefilled):
                     reading += event.seconds
                 yield number, event
-            began, sampler = _Sequence(number, request), Sampler(request.sampling, request.prompt, lm.device)
+            began, sampler = _Sequence(number, request), Sampler(request.sampling, lm.device)
             choice = sampler.choose(reader.logits)
             sampler.commit(choice[None])
             yield number, began.append(int(choice), 0, 0.0, 0.0, 1)

@@ -47,7 +47,7 @@ def decode(
     """
     if not prompt:
         raise ValueError("the prompt is empty")
-    sampler = Sampler(sampling or Sampling(), prompt, target.lm.device)
+    sampler = Sampler(sampling or Sampling(), target.lm.device)
     drafting = Drafting(target, drafter, gate := gate or DraftGate(), retrieval or Retrieval())
     capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
     target.begin(capacity)

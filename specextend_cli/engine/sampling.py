@@ -10,9 +10,6 @@ so sampled output, too, equals plain decoding token for token with every drafter
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -28,27 +25,19 @@ from specextend_cli.engine.tree import DraftTree, root
 _BLOCK = 256  # columns whose maximum is found first
 
 
-@dataclass
-class _Sequence:
-    """`behind`: tokens of the prompt that the penalties look back at; `emitted`: tokens of the output."""
-
-    seed: int
-    behind: int
-    emitted: int = 0
-
-
 class Sampler:
     """Chooses tokens for one sequence or, in a batch, for each of several, which are sampled alike but for their seeds.
 
     Pass it every committed token with `commit`.
     """
 
-    def __init__(self, config: Sampling, prompt: Sequence[int], device: torch.device) -> None:
+    def __init__(self, config: Sampling, device: torch.device) -> None:
         self.config = config
         self.device = device
-        self.context = upload(prompt if config.penalty_scope == "all" else [], device)[None]
-        """[sequences, w]: what the penalties look back at, right-aligned; -1 pads the shorter ones."""
-        self._sequences = [_Sequence(config.seed, self.context.shape[1])]
+        self.context = upload([], device)[None]
+        """[sequences, w]: the outputs, right-aligned, if anything looks back at them; -1 pads the shorter ones."""
+        self._emitted = [0]  # tokens of each output
+        self._seeds = [config.seed]
         self._warpers = _warpers(config)
         self._generator = torch.Generator(device)
         self._noise: dict[tuple[int, int], Tensor] = {}  # by seed and position
@@ -58,22 +47,20 @@ class Sampler:
         width = max(self.context.shape[1], other.context.shape[1])
         both = [pad(one.context, (width - one.context.shape[1], 0), value=-1) for one in (self, other)]
         self.context = torch.cat(both)
-        self._sequences += other._sequences
+        self._emitted, self._seeds = self._emitted + other._emitted, self._seeds + other._seeds
 
     def drop(self, slot: int) -> None:
         """Forget one of several sequences; the last one takes its slot."""
-        self._sequences[slot] = self._sequences[-1]
-        self._sequences.pop()
+        self._emitted[slot], self._seeds[slot] = self._emitted[-1], self._seeds[-1]
+        del self._emitted[-1], self._seeds[-1]
         self.context[slot] = self.context[-1]
-        longest = max(one.behind + one.emitted for one in self._sequences)
-        self.context = self.context[:-1, -longest:]
+        self.context = self.context[:-1, -max(self._emitted) :]
 
     def commit(self, tokens: Tensor) -> None:
         """Append tokens [sequences, n], which are on the device, to the outputs."""
-        for one in self._sequences:
-            one.emitted += tokens.shape[1]
-        newest = max(one.emitted for one in self._sequences)
-        self._noise = {key: noise for key, noise in self._noise.items() if key[1] >= newest}
+        self._emitted = [count + tokens.shape[1] for count in self._emitted]
+        newest = max(self._emitted)
+        self._noise = {at: noise for at, noise in self._noise.items() if at[1] >= newest}
         if self.config.looks_back:
             self.context = torch.cat((self.context, tokens), 1)
 
@@ -87,10 +74,8 @@ class Sampler:
             penalty, ngram = self.config.repetition_penalty, self.config.no_repeat_ngram
             if tree is not None:
                 return choose(logits, self.context[0], tree, penalty, ngram)
-            rows = zip(logits.split(1), self.context, self._sequences, strict=True)
-            chosen = [
-                choose(row, own[-(one.behind + one.emitted) :], root(0), penalty, ngram) for row, own, one in rows
-            ]
+            rows = zip(logits.split(1), self.context, self._emitted, strict=True)
+            chosen = [choose(row, output[-count:], root(0), penalty, ngram) for row, output, count in rows]
             return torch.cat(chosen)
         return _largest(self.ranking(logits, tree))
 
@@ -103,9 +88,9 @@ class Sampler:
             return logits
         probabilities: Tensor = self._warpers(None, logits).softmax(-1)  # type: ignore[arg-type]  # no ids are read
         if tree is None:
-            positions = [(one.seed, one.emitted) for one in self._sequences]
+            positions = list(zip(self._seeds, self._emitted, strict=True))
         else:
-            positions = [(self.config.seed, self._sequences[0].emitted + depth) for depth in tree.depths]
+            positions = [(self._seeds[0], self._emitted[0] + depth) for depth in tree.depths]
         return probabilities / torch.stack([self._noise_at(*at, logits.shape[-1]) for at in positions])
 
     def _noise_at(self, seed: int, position: int, vocabulary: int) -> Tensor:

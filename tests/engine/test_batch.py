@@ -20,7 +20,7 @@ from tests.helpers.pretend_device import PretendDevice
 
 KINDS = {
     "greedy": Sampling(),
-    "sampled": Sampling(temperature=0.9, repetition_penalty=1.2, no_repeat_ngram=3, penalty_scope="all"),
+    "sampled": Sampling(temperature=0.9, repetition_penalty=1.2, no_repeat_ngram=3),
 }
 
 

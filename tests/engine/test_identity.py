@@ -5,7 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from transformers import LlamaConfig, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+from transformers import (
+    LlamaConfig,
+    LogitsProcessorList,
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+)
 
 from specextend_cli.engine.attention.split_kv import fits
 from specextend_cli.engine.batch import BatchRequest
@@ -144,11 +149,11 @@ def test_a_batch_equals_generate(name: str, slots: int) -> None:
 @pytest.mark.parametrize("drafter", but_for(("ngram", "self", "blend"), DRAFTERS))
 def test_processors_that_look_back_get_the_same_tokens(drafter: str) -> None:
     model = tiny()
-    processors = [RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)]
-    expected = generate(model, prompt(), NEW, processors)
+    theirs = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)])
+    expected = generate(model, prompt(), NEW, [lambda ids, scores: theirs(ids[:, len(prompt()) :], scores)])
     target = Target(LanguageModel(model))
     retrieval = small("retrieval")
-    sampling = Sampling(repetition_penalty=1.3, no_repeat_ngram=2, penalty_scope="all")
+    sampling = Sampling(repetition_penalty=1.3, no_repeat_ngram=2)
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, sampling)[0] == expected
 
 

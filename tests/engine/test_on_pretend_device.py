@@ -144,7 +144,7 @@ def test_half_precision_chooses_near_the_maximum(pretend: PretendDevice, backend
     "sampling",
     [
         Sampling(temperature=0.8, top_k=30, top_p=0.95, seed=11, repetition_penalty=1.1),
-        Sampling(repetition_penalty=1.3, no_repeat_ngram=2, penalty_scope="all"),
+        Sampling(repetition_penalty=1.3, no_repeat_ngram=2),
     ],
     ids=["sampled", "penalized"],
 )

@@ -18,21 +18,18 @@ from tests.helpers.pretend_device import PretendDevice
 
 
 @settings(max_examples=60)
-@given(trees(vocabulary=4), st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 4), st.booleans())
-def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ngram: int, everything: bool) -> None:
+@given(trees(vocabulary=4), st.lists(st.integers(0, 3), max_size=30), st.integers(1, 4))
+def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ngram: int) -> None:
     """Row by row, what transformers does with the sequence that leads to each node."""
-    scope = "all" if everything else "output"
-    sampling = Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram, penalty_scope=scope)
-    prompt, output = past[: len(past) // 2], [*past[len(past) // 2 :], tree.tokens[0]]
-    sampler = Sampler(sampling, prompt, torch.device("cpu"))
+    sampler = Sampler(Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram), torch.device("cpu"))
+    output = [*past, tree.tokens[0]]
     sampler.commit(torch.tensor([output]))
-    behind = prompt + output if everything else output
     logits = torch.randn(len(tree), 4, generator=torch.Generator().manual_seed(len(past)))
     theirs = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.4), NoRepeatNGramLogitsProcessor(ngram)])
     expected = []
     for node in range(len(tree)):
         path = torch.tensor(tree.tokens)[tree.mask[node]].tolist()[1:]
-        row = theirs(torch.tensor([[*behind, *path]]), logits[node : node + 1].clone())
+        row = theirs(torch.tensor([[*output, *path]]), logits[node : node + 1].clone())
         expected.append(int(row.argmax(-1)))
     assert sampler.choose(logits, tree).tolist() == expected
 
@@ -41,10 +38,10 @@ ALIKE = {
     "greedy": Sampling(),
     "sampled": Sampling(temperature=0.8, top_k=12, top_p=0.9, min_p=0.02),
     "penalty": Sampling(repetition_penalty=1.5),
-    "bonus": Sampling(repetition_penalty=0.7, penalty_scope="all"),
+    "bonus": Sampling(repetition_penalty=0.7),
     "1-gram": Sampling(no_repeat_ngram=1),
-    "2-gram": Sampling(no_repeat_ngram=2, penalty_scope="all"),
-    "everything": Sampling(temperature=1.2, repetition_penalty=1.3, no_repeat_ngram=3, penalty_scope="all"),
+    "2-gram": Sampling(no_repeat_ngram=2),
+    "everything": Sampling(temperature=1.2, repetition_penalty=1.3, no_repeat_ngram=3),
 }
 
 
@@ -60,10 +57,10 @@ def test_a_batch_is_sampled_as_its_sequences_are(pretend: PretendDevice, kind: s
     def begin() -> None:
         nonlocal begun, together
         config = replace(ALIKE[kind], seed=begun)
-        prompt = torch.randint(0, vocabulary, (begun * 7 % 30,), generator=generator).tolist()
-        samplers = [Sampler(config, prompt, torch.device(where)) for where in ("cpu", "cuda")]
+        output = torch.randint(0, vocabulary, (1, begun * 7 % 30 + 1), generator=generator)
+        samplers = [Sampler(config, torch.device(where)) for where in ("cpu", "cuda")]
         for sampler in samplers:
-            sampler.commit(torch.tensor([[begun % vocabulary]], device=sampler.device))
+            sampler.commit(output.to(sampler.device))
         if together is None:
             together = samplers[1]
         else:
@@ -111,7 +108,7 @@ def test_samples_are_those_of_the_softmax() -> None:
     kept = {0: 1.0, 1: 0.2, 3: 0.9, 4: 3.0}
     weights = {token: math.exp(logit / 1.7) for token, logit in kept.items()}
     expected = {token: weight / sum(weights.values()) for token, weight in weights.items()}
-    samplers = [Sampler(Sampling(temperature=1.7, top_k=4, seed=seed), [1], torch.device("cpu")) for seed in range(n)]
+    samplers = [Sampler(Sampling(temperature=1.7, top_k=4, seed=seed), torch.device("cpu")) for seed in range(n)]
     observed = Counter(int(sampler.choose(logits)[0]) for sampler in samplers)
     assert observed.keys() == expected.keys()
     assert chi_square(observed, expected, n) > 0.01
@@ -122,7 +119,7 @@ def test_ties_go_to_the_first_token(vocabulary: int) -> None:
     logits = torch.randint(0, 40, (50, vocabulary), generator=torch.Generator().manual_seed(0)).float()
     logits[0] = -torch.inf
     logits[0, 300:302] = -1.0
-    sampler = Sampler(Sampling(), [1], torch.device("cpu"))
+    sampler = Sampler(Sampling(), torch.device("cpu"))
     expected = [row.index(max(row)) for row in logits.tolist()]
     assert sampler.choose(logits).tolist() == expected
 

@@ -210,7 +210,7 @@ class Steps:
         target, drafter = self.target, self.drafter
         room = (rounds + 2) * len(self.working) + max(*self.nodes, self.shape.nodes) + 1
         logits = read(target, prompt, chunk, room=room, drafter=drafter)
-        sampler = Sampler(Sampling(), prompt, target.lm.device)
+        sampler = Sampler(Sampling(), target.lm.device)
         choice = sampler.choose(logits)
         sampler.commit(choice[None])
         last = int(choice)
