@@ -68,7 +68,10 @@ def test_attention_is_the_model_s_own(name: str) -> None:
     target.score_layers = frozenset(layers)
     target.begin(100)
     target.prefill(tokens[:60])
-    rows = [target.attention_in(layer, -1) for layer in layers]
+    rows = []
+    for layer in layers:
+        target.score_layers = frozenset([layer])
+        rows.append(target.attention_from(-1))
     model.set_attn_implementation("eager")
     own = model(input_ids=tokens[None, :60], output_attentions=True, use_cache=False).attentions
     for row, layer in zip(rows, own, strict=True):

@@ -128,21 +128,19 @@ class AssistantDrafter(SuspendableDrafter):
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
         super().begin(capacity)
-        self._last, self._state, self._seen = 0, torch.empty(0), 0
-        self._chosen: Tensor | None = None  # of the first `_seen` positions
+        self._state, self._seen = torch.empty(0), 0
+        self._chosen = torch.arange(0, device=self.target.lm.device)  # of the first `_seen` positions
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
-        self._last = tokens[-1]
+        super().observe(tokens, features, ids)
         if features is not None and len(features):
             self._state = features[-1:].clone()
 
     def visible(self) -> Tensor:
         """See `Drafter`."""
-        length, device = self.target.length, self.target.lm.device
-        if self._chosen is None:
-            return working_set(self.config, length, None, device)
-        return torch.cat((self._chosen, torch.arange(self._seen, length, device=device)))
+        since = torch.arange(self._seen, self.target.length, device=self._chosen.device)
+        return torch.cat((self._chosen, since))
 
     def retrieve(self, scores: Tensor) -> None:
         """See `Drafter`."""
