@@ -102,9 +102,9 @@ class TriForceDrafter(LMDrafter):
                 why="its recurrent layers would have to go back to any token of a chain",
                 fix="leave that method out",
             )
+        self.source = source
         super().__init__(target.lm, target, config)
         self.name = "triforce"
-        self.source = source
 
     def begin(self, capacity: int) -> None:
         """A new sequence, for the source too."""

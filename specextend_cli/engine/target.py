@@ -64,11 +64,8 @@ class Target:
 
         `record` keeps queries for `attention_from`.
         """
-        asked = {
-            "backend": self.verify_backend,
-            "record": self.score_layers if record else (),
-            "feature_layers": features,
-        }
+        recorded = self.score_layers if record else ()
+        asked = {"backend": self.verify_backend, "record": recorded, "feature_layers": features}
         out = self.lm.run(Step.of_tree(tree, self.length, self.cache, **asked))
         self._queries = out.queries
         return out

@@ -60,11 +60,8 @@ class ModelDrafter(SuspendableDrafter):
         self.backend = backend
         self.window = window if working.config.policy != "full" else None
         self.device = target.lm.device
-        self._pending = upload([], self.device)  # committed tokens that are not read yet
-        self._features: list[Tensor] = []  # of the positions whose rows are pending
         self._states: Tensor | None = None  # a head's own, of the last drafted level
-        self._is_first = True
-        self._in_prompt = True
+        self.begin(0)
 
     @abstractmethod
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
@@ -95,8 +92,8 @@ class ModelDrafter(SuspendableDrafter):
         """See `Drafter`."""
         super().begin(capacity)
         self.working.begin(capacity)
-        self._pending = self._pending[:0]
-        self._features = []
+        self._pending = upload([], self.device)  # committed tokens that are not read yet
+        self._features: list[Tensor] = []  # of the positions whose rows are pending
         self._is_first = self._in_prompt = True
 
     def suspend(self) -> None:

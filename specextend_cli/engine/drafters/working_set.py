@@ -36,13 +36,12 @@ class WorkingSet:
         shared: KVCache | None = None,
     ) -> None:
         self.config = config
-        self.read = 0
         self._is_shared = shared is not None
         self._is_whole = config.policy == "full" and not self._is_shared
         self._frequencies = frequencies if config.re_indexes else None
         self._full = new_cache(0) if shared is None else shared
         self.cache = self._full if self._is_whole else new_cache(0)
-        self._chosen = self._rotated_at = self._range(0, 0)
+        self.begin(0)
 
     def begin(self, capacity: int) -> None:
         """Start a new sequence of at most `capacity` tokens."""
