@@ -10,6 +10,8 @@ so sampled output, too, equals plain decoding token for token with every drafter
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -44,6 +46,7 @@ class Sampler:
 
     def add(self, other: Sampler) -> None:
         """The sequences of another one, which have written something, behind its own."""
+        assert replace(self.config, seed=0) == replace(other.config, seed=0)
         width = max(self.context.shape[1], other.context.shape[1])
         both = [pad(one.context, (width - one.context.shape[1], 0), value=-1) for one in (self, other)]
         self.context = torch.cat(both)
@@ -115,7 +118,7 @@ class Sampler:
 
 
 def _largest(rows: Tensor) -> Tensor:
-    """The index of each row's first maximum: the block with it, then the place in the block.
+    """The index of each row's first maximum: the block with it, then the column in the block.
 
     On CPUs amax is several times as fast as argmax.
     """
@@ -123,8 +126,8 @@ def _largest(rows: Tensor) -> Tensor:
         return rows.argmax(-1)
     blocks: Tensor = rows.unflatten(-1, (-1, _BLOCK))
     block = blocks.amax(-1).argmax(-1)
-    within: Tensor = blocks[torch.arange(len(rows)), block].argmax(-1)
-    return block * _BLOCK + within
+    column: Tensor = blocks[torch.arange(len(rows)), block].argmax(-1)
+    return block * _BLOCK + column
 
 
 def _warpers(config: Sampling) -> LogitsProcessorList:

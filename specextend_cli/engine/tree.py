@@ -68,7 +68,7 @@ class DraftTree:
 
     def subtree(self, nodes: Sequence[int]) -> DraftTree:
         """The tree of these nodes alone, ascending from the root; one without its parent hangs from the root."""
-        number = {node: place for place, node in enumerate(nodes)}
+        number = {node: new for new, node in enumerate(nodes)}
         return DraftTree(
             [self.tokens[node] for node in nodes],
             [number.get(self.parents[node], 0) for node in nodes],
@@ -158,9 +158,9 @@ def read(token: int, rows: Tensor, most: int, *, forwards: int) -> DraftTree:
         # As `DraftTree.best`, in less time: the sort is stable, so a parent stays ahead of a child with an equal score.
         chosen = np.sort(np.argsort(-scores[1:], kind="stable")[: most - 1] + 1)
         chosen = np.concatenate(([0], chosen))
-        places = np.zeros(len(scores), np.int64)
-        places[chosen] = np.arange(len(chosen))
-        tokens, parents, scores = tokens[chosen], places[parents[chosen]], scores[chosen]
+        numbers = np.zeros(len(scores), np.int64)
+        numbers[chosen] = np.arange(len(chosen))
+        tokens, parents, scores = tokens[chosen], numbers[parents[chosen]], scores[chosen]
     return DraftTree(tokens.tolist(), parents.tolist(), scores.tolist(), forwards=forwards)
 
 
