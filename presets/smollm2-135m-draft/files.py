@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
-from specextend_cli.engine.drafters.ngram_table import CONTEXT, TOKEN_BITS
+from specextend_cli.engine.drafters.table import CONTEXT, TOKEN_BITS
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.models.head_config import default_layers

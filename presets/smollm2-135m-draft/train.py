@@ -228,9 +228,12 @@ class Answers:
                 requests.append(BatchRequest(prompt, Stop(settings.new_tokens, frozenset(frame.ends)), sampling))
             longest = max(len(request.prompt) for request in requests) + settings.new_tokens
             written: list[list[int]] = [[] for _ in batch]
-            for at, event in decode_batch(lm, requests, slots=min(len(batch), slots_for(lm, longest, CACHE_BYTES))):
-                if isinstance(event, Accepted):
-                    written[at].extend(event.tokens)
+            slots = min(len(batch), slots_for(lm, longest, CACHE_BYTES))
+            for temperature in {request.sampling.temperature for request in requests}:  # a batch is sampled alike
+                alike = [at for at, request in enumerate(requests) if request.sampling.temperature == temperature]
+                for number, event in decode_batch(lm, [requests[at] for at in alike], slots=slots):
+                    if isinstance(event, Accepted):
+                        written[alike[number]].extend(event.tokens)
             # The last token of an answer is no input of the head.
             self.found += [(excerpt, answer[:-1]) for excerpt, answer in zip(batch, written, strict=True)]
             self.save()
@@ -322,8 +325,8 @@ class Target:
 
     def _penalized(self, logits: Tensor, tokens: list[int], output: int, first: int) -> Tensor:
         """Each row with the answer up to it as context: rows from token `first` on are a chain of a draft tree."""
-        sampler = Sampler(replace(self.sampling, temperature=0.0), tokens[:output], logits.device)
-        sampler.commit(tokens[output:first])
+        sampler = Sampler(replace(self.sampling, temperature=0.0), logits.device)
+        sampler.commit(torch.tensor([tokens[output:first]], dtype=torch.long, device=logits.device))
         chain = tokens[first - 1 :]
         return sampler.ranking(logits, DraftTree(chain, [0, *range(len(chain) - 1)], [1.0] * len(chain)))
 

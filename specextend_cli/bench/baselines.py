@@ -75,7 +75,7 @@ class SmallModel(LMDrafter):
     def follow(self, supposed: Sequence[int], n: int) -> list[int]:
         """At most `n` tokens after the committed and the `supposed` ones, which are rolled back."""
         working = self.working
-        if working.stale or working.cache.length > 2 * working.config.size:
+        if (working.read and not working.cache.length) or working.cache.length > 2 * working.config.size:
             working.choose(None)
             self._in_prompt = False
         if len(self._pending) > 1:  # the last committed token is supposed to be followed, like the others
@@ -102,9 +102,9 @@ class TriForceDrafter(LMDrafter):
                 why="its recurrent layers would have to go back to any token of a chain",
                 fix="leave that method out",
             )
+        self.source = source
         super().__init__(target.lm, target, config)
         self.name = "triforce"
-        self.source = source
 
     def begin(self, capacity: int) -> None:
         """A new sequence, for the source too."""

@@ -47,16 +47,15 @@ class OurChoice:
 
     def __init__(self, sampling: Sampling, prompt: Sequence[int]) -> None:
         self.sampling = sampling
-        self.prompt = list(prompt)
+        self.prompt = len(prompt)
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """input_ids [1, t], scores [1, vocabulary] -> scores [1, vocabulary]."""
         low, high = scores.aminmax()
         if low == high:
             return scores
-        sampler = Sampler(self.sampling, self.prompt, scores.device)
-        if output := input_ids[0, len(self.prompt) :].tolist():
-            sampler.commit(output)
+        sampler = Sampler(self.sampling, scores.device)
+        sampler.commit(input_ids[:, self.prompt :])
         first = torch.zeros_like(scores)
         first[0, int(sampler.choose(scores))] = 1.0
         return first

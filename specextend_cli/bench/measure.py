@@ -97,11 +97,12 @@ def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: i
     In logits, penalties included; for sampling, in logarithms of the scores that the sampler compares.
     """
     logits = read(target, prompt, decoding.prefill_chunk, room=len(plain) + 1)
-    sampler = Sampler(decoding.sampling, prompt, target.lm.device)
+    sampler = Sampler(decoding.sampling, target.lm.device)
     if index:
         # The tokens before it, in one forward instead of one by one.
-        logits = target.prefill(torch.tensor(plain[:index], device=target.lm.device)).logits
-        sampler.commit(plain[:index])
+        before = torch.tensor(plain[:index], device=target.lm.device)
+        logits = target.prefill(before).logits
+        sampler.commit(before[None])
     best = sampler.ranking(logits)[0].topk(2).values
     if not decoding.sampling.greedy:
         best = best.log()

@@ -24,7 +24,6 @@ from specextend_cli.bench.results import Running, Working
 from specextend_cli.bench.runner import Runner
 from specextend_cli.engine.config import Policy, Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
-from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 from specextend_cli.summarize.prompts import PromptBuilder
@@ -118,16 +117,15 @@ def teacher_forced(
     vocabulary = target.lm.vocabulary
     whole = TreeShape(nodes=vocabulary + 1, depth=1, width=vocabulary, threshold=0.0)  # one level of every token
     read(target, needle.prompt, prefill_chunk, room=len(needle.answer) + 1, drafter=drafter)
-    schedule = Schedule(retrieval.every)
     drafter.observe(needle.answer[:1], None)
     if drafter.retrieves:
         drafter.retrieve(target.attention_from(-1))
-    for last, token in pairwise(needle.answer):
+    for step, (last, token) in enumerate(pairwise(needle.answer), 1):
         tree = drafter.propose(whole)
         draft = torch.zeros(vocabulary)
         draft[tree.tokens[1:]] = torch.tensor(tree.scores[1:], device=draft.device)
         yield draft, token
-        record = drafter.is_restricted and schedule.due()
+        record = drafter.is_restricted and retrieval.every > 0 and step % retrieval.every == 0
         out = target.verify(root(last), features=drafter.feature_layers, record=record)
         target.commit([0])
         drafter.observe([token], out.features)

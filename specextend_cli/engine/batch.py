@@ -22,7 +22,7 @@ from specextend_cli.engine.cuda.capture import turn
 from specextend_cli.engine.decode import prefill_chunks
 from specextend_cli.engine.events import Accepted, Event, Finished, Prefilled, Prefilling, Reason
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.sampling import BatchSampler, Sampler
+from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.step import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.transfer import Download, tells_dead_devices, upload
@@ -32,6 +32,7 @@ from specextend_cli.engine.transfer import Download, tells_dead_devices, upload
 class BatchRequest:
     """One prompt to continue. A prompt equal to that of the request before it is read only once.
 
+    Requests decoded together are sampled alike, but for their seeds.
     No prefill chunk crosses the end of the first `shared_prefix` tokens. They are reused when the request before begins
     with the same ones; prefill boundaries affect rounding, so they are the same in either case.
     """
@@ -79,15 +80,14 @@ def decode_batch(
                 if isinstance(event, Prefilled):
                     reading += event.seconds
                 yield number, event
-            began = _Sequence(number, request, lm.device)
-            choice = began.sampler.choose(reader.logits)
-            first = int(choice)
-            began.sampler.commit([first], choice)
-            yield number, began.append(first, 0, 0.0, 0.0, 1)
+            began, sampler = _Sequence(number, request), Sampler(request.sampling, lm.device)
+            choice = sampler.choose(reader.logits)
+            sampler.commit(choice[None])
+            yield number, began.append(int(choice), 0, 0.0, 0.0, 1)
             if began.reason:
                 yield number, Finished(began.reason, began.stop.count)
             else:
-                batch.add(began, choice, reader.cache, reader.prompts)
+                batch.add(began, sampler, choice, reader.cache, reader.prompts)
             clock = perf_counter()
         if batch.live:
             running.append(batch.launch(reader.prompts))
@@ -161,11 +161,10 @@ class _Reader:
 class _Sequence:
     """One request in a slot."""
 
-    def __init__(self, number: int, request: BatchRequest, device: torch.device) -> None:
+    def __init__(self, number: int, request: BatchRequest) -> None:
         self.number = number
         self.stop = request.stop
         self.prompt = len(request.prompt)
-        self.sampler = Sampler(request.sampling, request.prompt, device)
         self.reason: Reason | None = None
 
     def append(self, token: int, nodes: int, seconds: float, plain: float, batch_size: int) -> Accepted:
@@ -200,26 +199,29 @@ class _Batch:
         longest = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
         self.slots = lm.runner.slots(min(slots, len(requests)))
         self.cache = lm.new_cache(longest + self.ahead, slots=self.slots)
-        self.sampler = BatchSampler(self.slots, longest + 1 + self.ahead, lm.device)
         self.live: list[_Sequence] = []
+        self._sampler: Sampler  # of all live sequences
         self._tokens = torch.zeros(self.slots, dtype=torch.long, device=lm.device)  # the last one of each
 
-    def add(self, one: _Sequence, choice: Tensor, read: KVCache, prompt: int) -> None:
+    def add(self, one: _Sequence, sampler: Sampler, choice: Tensor, read: KVCache, prompt: int) -> None:
         """A sequence whose prompt was read, and its first token [1]; equal numbers are equal prompts."""
         self._tokens[len(self.live)] = choice[0]
+        if self.live:
+            self._sampler.add(sampler)
+        else:
+            self._sampler = sampler
         self.live.append(one)
         self.cache.add(read, prompt)
-        self.sampler.add(one.sampler)
 
     def drop(self, one: _Sequence) -> None:
         """Free its slot; the last one moves there."""
         slot = self.live.index(one)
         self.cache.drop(slot)
-        self.sampler.drop(slot)
+        self._tokens[slot] = self._tokens[len(self.live) - 1]
         self.live[slot] = self.live[-1]
         self.live.pop()
-        if slot < len(self.live):
-            self._tokens[slot] = self._tokens[len(self.live)]
+        if self.live:
+            self._sampler.drop(slot)
 
     def launch(self, prompts: int) -> _Running:
         """Feed every sequence its last token, and choose the next; `prompts` were read so far."""
@@ -228,6 +230,7 @@ class _Batch:
         with turn(lm.device):
             out = lm.run(Step(self._tokens[:used], cache.lengths, cache, sequences=used))
             cache.grow()
-            choice = self.sampler.choose(out.logits)
+            choice = self._sampler.choose(out.logits)
+            self._sampler.commit(choice[:, None])
         self._tokens[:used] = choice
         return _Running(tuple(self.live), prompts, longest, Download(choice))

@@ -7,15 +7,14 @@ from typing import Literal, TypeAlias
 
 Policy: TypeAlias = Literal["full", "streaming", "retrieval"]
 Positions: TypeAlias = Literal["compact", "absolute"]
-PenaltyScope: TypeAlias = Literal["output", "all"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How the target's logits become a token. Temperature 0 is greedy.
 
-    Repetition penalty and n-gram blocking look back on `penalty_scope`: the `output` alone, or `all` of the sequence,
-    prompt included, as transformers does. Summaries quote their source, so `output` is the default.
+    Repetition penalty and n-gram blocking look back on the output alone, because summaries quote their source;
+    transformers' include the prompt.
     """
 
     temperature: float = 0.0
@@ -24,7 +23,6 @@ class Sampling:
     min_p: float = 0.0
     repetition_penalty: float = 1.0
     no_repeat_ngram: int = 0
-    penalty_scope: PenaltyScope = "output"
     seed: int = 0
 
     def __post_init__(self) -> None:

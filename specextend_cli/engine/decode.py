@@ -47,7 +47,7 @@ def decode(
     """
     if not prompt:
         raise ValueError("the prompt is empty")
-    sampler = Sampler(sampling or Sampling(), prompt, target.lm.device)
+    sampler = Sampler(sampling or Sampling(), target.lm.device)
     drafting = Drafting(target, drafter, gate := gate or DraftGate(), retrieval or Retrieval())
     capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
     target.begin(capacity)
@@ -59,7 +59,7 @@ def decode(
     logits = yield from _prefill(target, drafter, prompt, chunks)
     choice = sampler.choose(logits)
     tokens = choice.tolist()
-    sampler.commit(tokens, choice)
+    sampler.commit(choice[None])
     drafter.observe(tokens, None, choice)
     yield Prefilled(len(prompt), perf_counter() - started)
     yield from drafting.first_events()
@@ -74,7 +74,7 @@ def decode(
             path, tokens = accept(tree, choice)  # the nodes that equal it, root first, and the token behind the last
             kept = target.commit(path)
             ids = choice[kept]
-            sampler.commit(tokens, ids)
+            sampler.commit(ids[None])
             drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
             seconds = drafting.learn(path)
         new, reason = stop(tokens)

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+
+import numpy as np
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cost_model import SIZES, CostModel
@@ -83,15 +84,12 @@ class _DraftCost:
         """
         usual, fewer = dict[int, float](), 0.0
         for number, mean in sorted(self._means.items()):
-            most = max((_SET_UP + _FORWARD * number) * plain, fewer)
-            fewer = usual[number] = min(mean.value, most) if 0 < mean.samples < _SETTLED else mean.value
-        if forwards in usual:
-            return usual[forwards]
-        known = sorted(usual)
-        if forwards > known[-1]:
-            return usual[known[-1]] * forwards / max(known[-1], 1)
-        low, high = next((low, high) for low, high in pairwise(known) if forwards < high)
-        return usual[low] + (usual[high] - usual[low]) * (forwards - low) / (high - low)
+            bound = max((_SET_UP + _FORWARD * number) * plain, fewer)
+            fewer = usual[number] = min(mean.value, bound) if 0 < mean.samples < _SETTLED else mean.value
+        most = max(usual)
+        if forwards > most:
+            return usual[most] * forwards / max(most, 1)
+        return float(np.interp(forwards, list(usual), list(usual.values())))
 
 
 @dataclass
@@ -110,24 +108,6 @@ class _Trust:
         return min(self.kept / self.promised, 1.25)
 
 
-@dataclass
-class _RegretBudget:
-    """What drafting gained or lost against plain decoding, in plain steps, fading."""
-
-    balance: float = 0.0
-    elapsed: float = 0.0
-
-    def affords(self, loss: float) -> bool:
-        """Whether so much more may be lost."""
-        return self.balance - loss >= -_CREDIT - _TUITION * self.elapsed
-
-    def pass_time(self, steps: float) -> None:
-        """A step took as long as so many plain ones."""
-        self.elapsed = _MEMORY * self.elapsed + steps
-        self.balance *= _MEMORY
-
-
-@dataclass
 class DraftGate:
     """Chooses each step's tree. Without `enabled`, every step drafts the full shape, to measure what the gate gains.
 
@@ -135,33 +115,30 @@ class DraftGate:
     next.
     """
 
-    shape: TreeShape = field(default_factory=TreeShape)
-    enabled: bool = True
-    costs: CostModel = field(default_factory=CostModel)
-    _steps: int = field(default=0, init=False)
-    _net_gains: list[_Mean] = field(init=False)  # tokens, by the number of forwards: of each over one less
-    _drafting: _DraftCost = field(default_factory=_DraftCost, init=False)
-    _choosing: _DraftCost = field(default_factory=_DraftCost, init=False)  # of working sets, as if by one forward
-    _regret: _RegretBudget = field(default_factory=_RegretBudget, init=False)
-    _trust: tuple[_Trust, _Trust] = field(
-        default_factory=lambda: (_Trust(), _Trust()), init=False
-    )  # in copies, a model
-    _followed: float = field(default=1.0, init=False)  # tokens promised by forwards that another one followed
-    _following: float = field(default=_YIELD, init=False)  # tokens that those gained
-    _tokens: float = field(default=1 / (1 - _NEAR), init=False)
-    _spent: float = field(default=1 / (1 - _NEAR), init=False)
-    _gains: Sequence[float] = field(default=(), init=False)  # of the last tree, by forwards
-    _choice: int | None = field(default=None, init=False)  # the number of forwards that gain most
-    _granted: TreeShape | None = field(default=None, init=False)
-    _due: float = field(default=0.0, init=False)  # step of the next trial
-    _failed: int = field(default=0, init=False)  # drafts that could ask models since these last paid
-    _is_suspended: bool = field(default=False, init=False)  # models, in this sequence
-    _suspensions_left: int = field(default=0, init=False)  # sequences that begin without models
-    _last_suspension: int = field(default=0, init=False)  # sequences
-    _pause: float = field(default=0.0, init=False)  # plain steps before the next choice of a working set
-
-    def __post_init__(self) -> None:
+    def __init__(self, shape: TreeShape | None = None, *, enabled: bool = True, costs: CostModel | None = None) -> None:
+        self.shape = shape or TreeShape()
+        self.enabled = enabled
+        self.costs = costs or CostModel()
+        self._steps = 0
+        # Tokens, by the number of forwards: of each over one less.
         self._net_gains = [_Mean() for _ in range(min(self.shape.depth, self.shape.forwards) + 1)]
+        self._drafting = _DraftCost()
+        self._choosing = _DraftCost()  # of working sets, as if by one forward
+        self._balance = 0.0  # what drafting gained or lost against plain decoding, in plain steps, fading
+        self._elapsed = 0.0  # plain steps, fading
+        self._trust = _Trust(), _Trust()  # in copies, a model
+        self._followed = 1.0  # tokens promised by forwards that another one followed
+        self._following = _YIELD  # tokens that those gained
+        self._tokens = self._spent = 1 / (1 - _NEAR)
+        self._gains: list[float] = []  # of the last tree, by forwards
+        self._choice: int | None = None  # the number of forwards that gain most
+        self._granted: TreeShape | None = None
+        self._due = 0.0  # step of the next trial
+        self._failed = 0  # drafts that could ask models since these last paid
+        self._is_suspended = False  # models, in this sequence
+        self._suspensions_left = 0  # sequences that begin without models
+        self._last_suspension = 0  # sequences
+        self._pause = 0.0  # plain steps before the next choice of a working set
 
     def begin(self) -> bool:
         """A sequence begins; whether draft models are suspended in it, because they did not pay in earlier ones."""
@@ -178,10 +155,10 @@ class DraftGate:
         trial = self._trial_after(best)
         if not plain or self._steps % _REFRESH == 0 or self._steps == _EARLY:
             forwards = None
-        elif trial is not None and self._is_due(trial) and self._regret.affords(self._loss(trial) + _RESERVE):
+        elif trial is not None and self._is_due(trial) and self._affords(self._loss(trial) + _RESERVE):
             forwards = trial
         else:
-            forwards = best if self._regret.affords(0.0) else None
+            forwards = best if self._affords(0.0) else None
         if forwards is None:
             return replace(self.shape, nodes=1)
         if self._granted and self._granted.forwards == forwards and self._steps % _RENEW:
@@ -259,12 +236,12 @@ class DraftGate:
             self._drafting.learn(ran, draft_seconds)
             draft_seconds = self._drafting.settled(ran, draft_seconds, plain)
         spent = min((draft_seconds + self.costs.seconds(len(tree), length)) / plain, _WORST)
-        self._regret.pass_time(spent)
+        self._elapsed, self._balance = _MEMORY * self._elapsed + spent, _MEMORY * self._balance
         self._pause -= spent
         self._tokens, self._spent = _NEAR * self._tokens + accepted, _NEAR * self._spent + spent
         if shape.nodes == 1:
             return False
-        self._regret.balance += accepted - spent
+        self._balance += accepted - spent
         gained = cost = 0.0
         for forwards, net in enumerate(self._net_gains[: shape.forwards + 1]):
             if forwards > ran:  # it would have stopped there as well
@@ -303,7 +280,7 @@ class DraftGate:
             self._choosing.learn(1, seconds)
             spent = min(self._choosing.settled(1, seconds, plain) / plain, _WORST)
             self._pause = min(spent, 1.0) / _CHOOSING  # one slow moment does not postpone choices for hundreds of steps
-            self._regret.balance -= spent
+            self._balance -= spent
             self._net_gains[1].value -= self._rate * spent * 0.05
 
     @property
@@ -331,6 +308,10 @@ class DraftGate:
     def _is_due(self, trial: int) -> bool:
         is_known = all(net.samples >= _TRIALS for net in self._net_gains[: trial + 1])
         return not is_known or self._due <= self._steps
+
+    def _affords(self, loss: float) -> bool:
+        """Whether so many more plain steps may be lost."""
+        return self._balance - loss >= -_CREDIT - _TUITION * self._elapsed
 
     def _loss(self, trial: int) -> float:
         """Tokens that a trial is likely to lose, bounded so that it can always be made again."""

@@ -10,7 +10,6 @@ from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.events import DrafterFailed, Retrieved
 from specextend_cli.engine.plain import TransformersTarget
-from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 
@@ -22,7 +21,7 @@ class Drafting:
         self, target: Target | TransformersTarget, drafter: Drafter, gate: DraftGate, retrieval: Retrieval
     ) -> None:
         self._target, self._drafter, self._gate = target, drafter, gate
-        self._schedule = Schedule(retrieval.every)
+        self._every, self._steps = retrieval.every, 0  # drafted since a working set was chosen
         self._failed = False  # and the event was emitted
         self.is_choosing = False
         """Whether the working set is chosen again after this step, so that the verification records its queries."""
@@ -45,13 +44,15 @@ class Drafting:
         self._shape: TreeShape = self._gate.next_shape(self._length)
         self._tree = root(last)
         if self._shape.nodes > 1:
-            proposed = self._drafter.propose(self._shape).repaired(last, self._target.lm.vocabulary)
+            proposed = self._drafter.propose(self._shape)
             if not self._target.follows_trees(min(len(proposed), self._shape.nodes)):
                 proposed = proposed.chain()
             self._tree = self._gate.cut(proposed, self._length)
         self._drafted = perf_counter()
         uses_set = self._drafter.is_restricted and self._shape.nodes > 1 and self._shape.forwards > 0
-        self.is_choosing = uses_set and self._schedule.due(self._gate.affords_choice)
+        self._steps += uses_set
+        self.is_choosing = uses_set and 0 < self._every <= self._steps and self._gate.affords_choice()
+        self._steps = 0 if self.is_choosing else self._steps
         return self._tree
 
     def learn(self, path: Sequence[int]) -> tuple[float, float, float]:

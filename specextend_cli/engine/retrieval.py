@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import Retrieval
 
 
-def working_set(
-    config: Retrieval,
-    length: int,
-    scores: Tensor | None,
-    device: torch.device | str = "cpu",
-) -> Tensor:
+def working_set(config: Retrieval, length: int, scores: Tensor | None, device: torch.device | str = "cpu") -> Tensor:
     """The ascending positions [m] that stay visible of the first `length` committed ones; m is `config.size`, or all.
 
     `scores` [>= length] is the target's attention over the committed positions; without scores, retrieval falls back
     to streaming. A chunk's score is its mean attention. Chunks are taken up to the number of tokens in `top_k` of full
     size. What room they leave goes to the newest tokens: then the host knows how many there are without reading from
-    the device. ValueError: a policy that does not exist.
+    the device.
     """
     if config.policy == "full" or length <= config.size:
         return torch.arange(length, device=device)
     if config.policy == "streaming" or scores is None:
         recent = torch.arange(length - (config.size - config.sinks), length, device=device)
         return torch.cat((torch.arange(config.sinks, device=device), recent))
-    if config.policy != "retrieval":
-        raise ValueError(f"there is no retrieval policy {config.policy!r}")
     # Sinks and recent tokens do not count in chunks' scores: they are visible anyway. The last chunk may be short.
     end = length - config.recent
     bounds = torch.arange(0, end + config.chunk, config.chunk, device=device).clamp_(max=end)
@@ -50,19 +41,3 @@ def working_set(
     newer = hidden.flip(0).cumsum(0).flip(0)  # hidden positions from each one on
     seen |= hidden & (newer <= config.size - seen.sum())
     return seen.int().topk(config.size).indices.sort().values
-
-
-class Schedule:
-    """When a working set is chosen again: every `every` drafted steps (0: never), or later if it is not affordable."""
-
-    def __init__(self, every: int) -> None:
-        self.every = every
-        self._steps = 0
-
-    def due(self, affordable: Callable[[], bool] = lambda: True) -> bool:
-        """Count one drafted step; whether to choose after it. `affordable` is asked only when it decides."""
-        self._steps += 1
-        due = 0 < self.every <= self._steps and affordable()
-        if due:
-            self._steps = 0
-        return due

@@ -18,16 +18,14 @@ class Target:
     """Holds one sequence at a time; `begin` forgets the last one.
 
     `attention_from` averages the attention of `score_layers`: layers below 0 count from the last, and one with a
-    sliding window stands for the nearest without. ValueError for layers that the model does not have. The benchmark
-    exchanges the attention back ends of prefill and verification.
+    sliding window stands for the nearest without. The benchmark exchanges the attention back ends of prefill and
+    verification.
     """
 
     def __init__(self, lm: LanguageModel, *, score_layers: Sequence[int] = (-1,)) -> None:
         self.lm = lm
         self.prefill_backend: Backend = lm.backend
         self.verify_backend: Backend = lm.backend
-        if not all(-lm.layers <= layer < lm.layers for layer in score_layers):
-            raise ValueError(f"the model has layers 0 to {lm.layers - 1}, not all of {tuple(score_layers)}")
         self.score_layers = frozenset(map(lm.far_seeing, score_layers))
         self.cache: KVCache = lm.new_cache(0)
         self._queries: Queries = {}
@@ -66,11 +64,8 @@ class Target:
 
         `record` keeps queries for `attention_from`.
         """
-        asked = {
-            "backend": self.verify_backend,
-            "record": self.score_layers if record else (),
-            "feature_layers": features,
-        }
+        recorded = self.score_layers if record else ()
+        asked = {"backend": self.verify_backend, "record": recorded, "feature_layers": features}
         out = self.lm.run(Step.of_tree(tree, self.length, self.cache, **asked))
         self._queries = out.queries
         return out
@@ -86,14 +81,9 @@ class Target:
         It sums to 1: the row of eager attention, mean over heads and over `score_layers` (SpecExtend, section 4). It is
         computed after acceptance from that node's query alone: 1/n of the work, with every layer on its fast path.
         """
-        total = torch.zeros(self.length, device=self.lm.device)
-        for layer in sorted(self.score_layers):
-            total += self.attention_in(layer, node)
-        return total / len(self.score_layers)
+        return torch.stack([self._attention_in(layer, node) for layer in sorted(self.score_layers)]).mean(0)
 
-    @torch.inference_mode()
-    def attention_in(self, layer: int, node: int) -> Tensor:
-        """The same in one recorded layer, which counts from the first."""
+    def _attention_in(self, layer: int, node: int) -> Tensor:
         queries, scale, window, softmax = self._queries[layer]
         keys = self.cache.of_layer(layer)[0, 0, :, : self.length]
         grouped = queries[:, node].reshape(keys.shape[0], -1, keys.shape[2])

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
-from math import isfinite, isnan
-from operator import ge, lt
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -70,7 +68,7 @@ class DraftTree:
 
     def subtree(self, nodes: Sequence[int]) -> DraftTree:
         """The tree of these nodes alone, ascending from the root; one without its parent hangs from the root."""
-        number = {node: place for place, node in enumerate(nodes)}
+        number = {node: new for new, node in enumerate(nodes)}
         return DraftTree(
             [self.tokens[node] for node in nodes],
             [number.get(self.parents[node], 0) for node in nodes],
@@ -125,42 +123,6 @@ class DraftTree:
         """The nodes are on a device already, in memory of their own: `on` uploads nothing."""
         self._uploaded[nodes.tokens.device] = nodes
 
-    def repaired(self, token: int, vocabulary: int) -> DraftTree:
-        """The same tree, if it is a valid one around `token`, else a valid one near it.
-
-        Tokens are clamped to [0, vocabulary), parents moved before their children, scores clamped to [0, 1] and to the
-        parent's; a score that is not a number becomes 0. Lists of different lengths give the root alone. Verifying any
-        such tree is lossless, so a faulty drafter cannot change the output.
-        """
-        n = len(self)
-        if n == 0 or len(self.parents) != n or len(self.scores) != n:
-            return root(token)
-        if self._is_valid(token, vocabulary):
-            return self
-        tokens = [min(max(given, 0), vocabulary - 1) for given in self.tokens]
-        parents = [min(max(parent, 0), max(node - 1, 0)) for node, parent in enumerate(self.parents)]
-        scores = list(self.scores)
-        tokens[0], scores[0] = token, 1.0
-        for node in range(1, n):
-            score = 0.0 if isnan(scores[node]) else scores[node]
-            scores[node] = max(min(score, scores[parents[node]]), 0.0)
-        known_after = None if self.known_after is None or len(self.known_after) != n else self.known_after
-        return DraftTree(tokens, parents, scores, known_after, self.forwards)
-
-    def _is_valid(self, token: int, vocabulary: int) -> bool:
-        """Whether `repaired` has nothing to repair; every step asks it."""
-        tokens, parents, scores = self.tokens, self.parents, self.scores
-        return (
-            tokens[0] == token
-            and (parents[0], scores[0]) == (0, 1.0)
-            and 0 <= min(tokens) <= max(tokens) < vocabulary
-            and min(parents) == 0
-            and all(map(lt, parents[1:], count(1)))
-            and all(map(ge, map(scores.__getitem__, parents), scores))  # never of a number that is none
-            and min(scores) >= 0
-            and (self.known_after is None or len(self.known_after) == len(tokens))
-        )
-
     @property
     def is_finite(self) -> bool:
         """Whether every score is a number."""
@@ -196,9 +158,9 @@ def read(token: int, rows: Tensor, most: int, *, forwards: int) -> DraftTree:
         # As `DraftTree.best`, in less time: the sort is stable, so a parent stays ahead of a child with an equal score.
         chosen = np.sort(np.argsort(-scores[1:], kind="stable")[: most - 1] + 1)
         chosen = np.concatenate(([0], chosen))
-        places = np.zeros(len(scores), np.int64)
-        places[chosen] = np.arange(len(chosen))
-        tokens, parents, scores = tokens[chosen], places[parents[chosen]], scores[chosen]
+        numbers = np.zeros(len(scores), np.int64)
+        numbers[chosen] = np.arange(len(chosen))
+        tokens, parents, scores = tokens[chosen], numbers[parents[chosen]], scores[chosen]
     return DraftTree(tokens.tolist(), parents.tolist(), scores.tolist(), forwards=forwards)
 
 

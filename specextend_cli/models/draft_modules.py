@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.engine.assistant import Assistant
+from specextend_cli.engine.drafters.assistant import Assistant
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.models.checkpoint import checked_weights, read_header, usable

@@ -9,7 +9,7 @@ from specextend_cli.arrays import read_arrays
 from specextend_cli.models.checkpoint import usable
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.drafters.ngram_table import NgramTable
+    from specextend_cli.engine.drafters.table import NgramTable
 
 FILE = "ngrams.npz"
 _BYTES = 256 << 20  # the most that its arrays may have
@@ -24,7 +24,7 @@ def has_table(directory: Path | None) -> bool:
 
 def load_table(directory: Path, vocabulary: int) -> NgramTable:
     """The table in a draft's directory. ModelError: it is missing or damaged, or has tokens that the target has not."""
-    from specextend_cli.engine.drafters.ngram_table import NgramTable
+    from specextend_cli.engine.drafters.table import NgramTable
 
     path, fix = directory / FILE, "copy it again from where the head came from, or remove it"
     with usable(f"{path} holds no n-gram table", fix=fix):

@@ -25,7 +25,6 @@ from tests.helpers.decoding import run as decoded
 SAMPLINGS = {
     "greedy": Sampling(),
     "penalties": Sampling(repetition_penalty=1.3, no_repeat_ngram=3),
-    "whole": Sampling(repetition_penalty=1.2, penalty_scope="all"),
     "sampled": Sampling(temperature=0.9, top_p=0.95, seed=3),
 }
 
@@ -164,4 +163,3 @@ def test_choosing_looks_back_on_the_output() -> None:
     sampling = Sampling(repetition_penalty=2.0)
     assert choice(sampling, []) == 1
     assert choice(sampling, [1]) == 2
-    assert choice(replace(sampling, penalty_scope="all"), []) == 2

@@ -199,9 +199,9 @@ def test_the_gap_is_that_of_plain_decoding(models, prompts, sampling: Sampling, 
     judge = Prefilled(models.lm)
     judge.begin(400)
     logits = judge.prefill(torch.tensor(prompt + list(written[:index]))).logits
-    sampler = Sampler(sampling, prompt, models.device)
+    sampler = Sampler(sampling, models.device)
     if index:
-        sampler.commit(written[:index])
+        sampler.commit(torch.tensor([written[:index]]))
     ranked = sampler.ranking(logits)[0]
     assert int(ranked.argmax()) == written[index]
     best = ranked.topk(2).values

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.assistant import SHARED_KINDS, Assistant
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import BlendDrafter, NgramDrafter
+from specextend_cli.engine.drafters.assistant import SHARED_KINDS, Assistant
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny

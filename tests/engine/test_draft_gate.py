@@ -12,7 +12,6 @@ import pytest
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.tree import DraftTree, root
 from tests.helpers.grid import but_for
 
@@ -182,13 +181,15 @@ def test_a_hiccup_in_the_first_drafts_does_not_stop_drafting(
 @pytest.mark.parametrize("slow", range(4))
 @pytest.mark.parametrize("rate", [0.35, 0.5, 0.8])
 def test_a_hiccup_in_a_choice_of_a_working_set_does_not_stop_drafting(hiccup: float, slow: int, rate: float) -> None:
-    gate, schedule = DraftGate(TreeShape(nodes=16, depth=4)), Schedule(4)
+    gate, steps_since = DraftGate(TreeShape(nodes=16, depth=4)), 0
     choices, drafted, is_due = 0, [], False
     draft = model(rate, 0.0001, 4)
 
     def asking(shape: TreeShape) -> tuple[DraftTree, float]:
-        nonlocal is_due
-        is_due = shape.forwards > 0 and schedule.due(gate.affords_choice)
+        nonlocal is_due, steps_since
+        steps_since += shape.forwards > 0
+        is_due = shape.forwards > 0 and steps_since >= 4 and gate.affords_choice()
+        steps_since = 0 if is_due else steps_since
         return draft(shape)
 
     told = steps(gate, 300, asking, rate=rate, verify=lambda nodes: 0.001 * (1 + 0.01 * nodes), seed=slow)

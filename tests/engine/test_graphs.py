@@ -236,7 +236,7 @@ def test_batches_by_graphs_write_what_plain_decoding_does(captured: Captured, la
     captured.prepare()
     for _ in range(2):  # the second time with another cache
         captured.forget()
-        assert batched(captured.lm, "mixed", slots) == plainly("mixed")
+        assert batched(captured.lm, "everything", slots) == plainly("everything")
         assert captured.taken.captures == captured.at_load
         asked = {sequences for sequences, _ in captured.asked}
         assert asked <= {1, 5, 6}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from transformers import NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+from transformers import LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.attention.split_kv import fits
 from specextend_cli.engine.batch import BatchRequest
@@ -104,7 +104,7 @@ def test_a_batch_equals_generate(name: str, slots: int) -> None:
 
 SAMPLINGS = {
     "greedy": Sampling(),
-    "penalized": Sampling(repetition_penalty=1.3, no_repeat_ngram=2, penalty_scope="all"),
+    "penalized": Sampling(repetition_penalty=1.3, no_repeat_ngram=2),
     "sampled": Sampling(temperature=0.8, top_k=30, top_p=0.95, seed=11, repetition_penalty=1.1),
 }
 
@@ -114,8 +114,10 @@ def without_drafts(sampling: str) -> list[int]:
     """Processors that look back are transformers', samples those of plain decoding."""
     if sampling == "sampled":
         return run(Target(LanguageModel(tiny())), NoDrafter(), prompt(), small("full"), SAMPLINGS[sampling])[0]
-    processors = [RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)]
-    return generate(tiny(), prompt(), NEW, processors if sampling == "penalized" else ())
+    if sampling == "greedy":
+        return generate(tiny(), prompt(), NEW)
+    theirs = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)])
+    return generate(tiny(), prompt(), NEW, [lambda ids, scores: theirs(ids[:, len(prompt()) :], scores)])
 
 
 @pairs(

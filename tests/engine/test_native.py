@@ -86,8 +86,8 @@ def test_the_choice_is_the_largest_of_the_sampler_s_ranking(
             # Few values, so that there are ties.
             logits = torch.randint(-3, 4, (nodes, columns), generator=random).float() / 3
             logits[-1, -1] = torch.nan if nodes == 9 and committed == 2 else torch.inf
-            sampler = Sampler(Sampling(repetition_penalty=penalty, no_repeat_ngram=ngram), [], logits.device)
-            sampler.commit(context)
+            sampler = Sampler(Sampling(repetition_penalty=penalty, no_repeat_ngram=ngram), logits.device)
+            sampler.commit(torch.tensor([context]))
             tree, before = DraftTree(tokens, parents, [1.0] * nodes), logits.clone()
             expected = sampler.ranking(logits, tree).argmax(-1)
             assert torch.equal(sampler.choose(logits, tree), expected)

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.drafters.ngram import NgramDrafter
-from specextend_cli.engine.drafters.suffix_automaton import SuffixAutomaton
+from specextend_cli.engine.drafters.ngram import NgramDrafter, SuffixAutomaton
 
 SHAPE = TreeShape(nodes=8, depth=6)
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.drafters.lm import LMDrafter
+from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.drafters.working_set import WorkingSet, rotary_frequencies
 from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.retrieval import Schedule, working_set
+from specextend_cli.engine.retrieval import working_set
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import UsageError
@@ -57,15 +57,6 @@ def test_retrieval_takes_the_chunks_with_most_attention() -> None:
     scores[30] = 0.4  # chunk 7
     chosen = working_set(config, 40, scores)
     assert chosen.tolist() == [0, *range(8, 12), *range(20, 24), *range(36, 40)]
-
-
-def test_the_schedule_counts_drafted_steps_and_what_is_not_affordable_stays_due() -> None:
-    never = Schedule(0)
-    assert not any(never.due() for _ in range(50))
-    schedule = Schedule(3)
-    assert not any(schedule.due(lambda: False) for _ in range(5))
-    assert [schedule.due() for _ in range(8)] == [True, False, False, True, False, False, True, False]
-    assert not schedule.due(lambda: pytest.fail("asked though it decides nothing"))
 
 
 @pytest.mark.parametrize("every", [1, 3, 100])
@@ -132,13 +123,9 @@ def test_the_visible_positions_follow_the_sequence() -> None:
         tokens = prompt(80)
         target.prefill(torch.tensor(tokens))
         drafter.observe(tokens, None)
-        # The target's keys are there to see; a draft that has just read the prompt, all but its last token, which
-        # waits, will begin with a streaming set.
-        expected = list(range(80)) if drafter.is_self else [*working_set(config, 79, None).tolist(), 79]
-        assert drafter.visible().tolist() == expected
         scores = target.attention_from(-1)
         drafter.retrieve(scores)
-        read = 80 if drafter.is_self else 79
+        read = 80 if drafter.is_self else 79  # the last token waits
         expected = working_set(config, read, scores).tolist()
         assert drafter.visible().tolist() == (expected if drafter.is_self else [*expected, 79])
 

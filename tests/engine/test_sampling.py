@@ -16,21 +16,18 @@ from tests.helpers.draft_trees import trees
 
 
 @settings(max_examples=60)
-@given(trees(vocabulary=4), st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 4), st.booleans())
-def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ngram: int, everything: bool) -> None:
+@given(trees(vocabulary=4), st.lists(st.integers(0, 3), max_size=30), st.integers(1, 4))
+def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ngram: int) -> None:
     """Row by row, what transformers does with the sequence that leads to each node."""
-    scope = "all" if everything else "output"
-    sampling = Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram, penalty_scope=scope)
-    prompt, output = past[: len(past) // 2], [*past[len(past) // 2 :], tree.tokens[0]]
-    sampler = Sampler(sampling, prompt, torch.device("cpu"))
-    sampler.commit(output)
-    behind = prompt + output if everything else output
+    sampler = Sampler(Sampling(repetition_penalty=1.4, no_repeat_ngram=ngram), torch.device("cpu"))
+    output = [*past, tree.tokens[0]]
+    sampler.commit(torch.tensor([output]))
     logits = torch.randn(len(tree), 4, generator=torch.Generator().manual_seed(len(past)))
     theirs = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.4), NoRepeatNGramLogitsProcessor(ngram)])
     expected = []
     for node in range(len(tree)):
         path = torch.tensor(tree.tokens)[tree.mask[node]].tolist()[1:]
-        row = theirs(torch.tensor([[*behind, *path]]), logits[node : node + 1].clone())
+        row = theirs(torch.tensor([[*output, *path]]), logits[node : node + 1].clone())
         expected.append(int(row.argmax(-1)))
     assert sampler.choose(logits, tree).tolist() == expected
 
@@ -49,7 +46,7 @@ def test_samples_are_those_of_the_softmax() -> None:
     kept = {0: 1.0, 1: 0.2, 3: 0.9, 4: 3.0}
     weights = {token: math.exp(logit / 1.7) for token, logit in kept.items()}
     expected = {token: weight / sum(weights.values()) for token, weight in weights.items()}
-    samplers = [Sampler(Sampling(temperature=1.7, top_k=4, seed=seed), [1], torch.device("cpu")) for seed in range(n)]
+    samplers = [Sampler(Sampling(temperature=1.7, top_k=4, seed=seed), torch.device("cpu")) for seed in range(n)]
     observed = Counter(int(sampler.choose(logits)[0]) for sampler in samplers)
     assert observed.keys() == expected.keys()
     assert chi_square(observed, expected, n) > 0.01
@@ -60,7 +57,7 @@ def test_ties_go_to_the_first_token(vocabulary: int) -> None:
     logits = torch.randint(0, 40, (50, vocabulary), generator=torch.Generator().manual_seed(0)).float()
     logits[0] = -torch.inf
     logits[0, 300:302] = -1.0
-    sampler = Sampler(Sampling(), [1], torch.device("cpu"))
+    sampler = Sampler(Sampling(), torch.device("cpu"))
     expected = [row.index(max(row)) for row in logits.tolist()]
     assert sampler.choose(logits).tolist() == expected
 

@@ -54,12 +54,12 @@ def test_samples_are_those_of_reading_everything_at_every_step(name: str) -> Non
     model, written = make(OTHERS[name]()), {}
     for seed in (5, 6):
         sampling = Sampling(temperature=0.8, top_p=0.9, repetition_penalty=1.1, seed=seed)
-        sampler, expected = Sampler(sampling, tokens, model.device), list[int]()
+        sampler, expected = Sampler(sampling, model.device), list[int]()
         for _ in range(12):
             with torch.inference_mode():
                 logits = model(input_ids=torch.tensor([[*tokens, *expected]]), use_cache=False).logits[0, -1:]
             choice = sampler.choose(logits)
-            sampler.commit(choice.tolist(), choice)
+            sampler.commit(choice[None])
             expected += choice.tolist()
         written[seed] = run(target, NoDrafter(), tokens, Retrieval(), sampling, new=12)[0]
         assert written[seed] == expected

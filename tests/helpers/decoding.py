@@ -22,7 +22,7 @@ from specextend_cli.engine.drafters import (
     NgramTableDrafter,
     NoDrafter,
 )
-from specextend_cli.engine.drafters.ngram_table import NgramTable, key_of
+from specextend_cli.engine.drafters.table import NgramTable, key_of
 from specextend_cli.engine.events import Accepted, Finished
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter

@@ -9,8 +9,8 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from specextend_cli.engine.assistant import Assistant
 from specextend_cli.engine.drafters import AssistantDrafter
+from specextend_cli.engine.drafters.assistant import Assistant
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.models.draft_modules import without_producers

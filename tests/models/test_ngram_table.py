@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.drafters.ngram_table import CONTEXT, NgramTable, NgramTableDrafter, key_of
+from specextend_cli.engine.drafters.table import CONTEXT, NgramTable, NgramTableDrafter, key_of
 from specextend_cli.errors import ModelError
 from specextend_cli.models.ngram_table import FILE, load_table
 from tests.helpers.draft_files import table_file

@@ -111,7 +111,7 @@ def test_the_papers_settings_fill_what_a_preset_leaves_out(tmp_path: Path, prese
     assert preset.retrieval == Retrieval(policy="retrieval", recent=128, positions="compact", layers=(-1,))
     assert (preset.retrieval.chunk, preset.retrieval.top_k, preset.retrieval.every) == (32, 32, 4)
     assert preset.tree == TreeShape(nodes=12, depth=10, width=10, threshold=0.7)
-    assert preset.decoding == Sampling(temperature=0.0, penalty_scope="output", seed=0)
+    assert preset.decoding == Sampling(temperature=0.0, seed=0)
     assert (preset.name, preset.draft.kind) == ("mine", "ngram")
     assert str(preset.target.source) == "owner/model (unpinned)"
 

@@ -210,9 +210,10 @@ class Steps:
         target, drafter = self.target, self.drafter
         room = (rounds + 2) * len(self.working) + max(*self.nodes, self.shape.nodes) + 1
         logits = read(target, prompt, chunk, room=room, drafter=drafter)
-        sampler = Sampler(Sampling(), prompt, target.lm.device)
-        last = int(sampler.choose(logits))
-        sampler.commit([last])
+        sampler = Sampler(Sampling(), target.lm.device)
+        choice = sampler.choose(logits)
+        sampler.commit(choice[None])
+        last = int(choice)
         drafter.observe([last], None)
         drafter.retrieve(target.attention_from(-1))
         for number in range(rounds + 1):  # the first warms up

@@ -3,20 +3,26 @@
     python -m tests.scripts.identity PAIR_DIRECTORY DOCUMENTS.jsonl[.gz] [--lengths 1024 2048 4096] [--docs 10]
         [--tokens 128]
 
-float32, greedy, plain and with repetition penalty 1.1 and no-repeat 4-grams (over the whole sequence, as transformers
-does). Prints one line a document and exits 1 if any token differs. Long: minutes for each document.
+float32, greedy, plain and with repetition penalty 1.1 and no-repeat 4-grams (over the output). Prints one line a
+document and exits 1 if any token differs. Long: minutes for each document.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    LogitsProcessorList,
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+)
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
@@ -45,6 +51,11 @@ def methods(lm: LanguageModel, target: Target) -> Iterator[tuple[str, Drafter, R
     yield "random", RandomDrafter(lm.vocabulary), none
 
 
+def behind(start: int, processors: LogitsProcessorList) -> Callable[[Tensor, Tensor], Tensor]:
+    """The same for the output alone."""
+    return lambda ids, scores: processors(ids[:, start:], scores)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("pair", type=Path)
@@ -58,9 +69,8 @@ def main() -> int:
     lm = LanguageModel(model)
     eos = int(tokenizer.token_to_id("<|im_end|>"))
     shape = TreeShape(nodes=6, depth=2, width=3, threshold=0.0)
-    penalties = Sampling(repetition_penalty=1.1, no_repeat_ngram=4, penalty_scope="all")
-    theirs = [RepetitionPenaltyLogitsProcessor(1.1), NoRepeatNGramLogitsProcessor(4)]
-    samplings = {"greedy": (Sampling(), []), "penalties": (penalties, theirs)}
+    penalties = Sampling(repetition_penalty=1.1, no_repeat_ngram=4)
+    theirs = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.1), NoRepeatNGramLogitsProcessor(4)])
     ends = {"eos_token_id": eos, "pad_token_id": eos, "repetition_penalty": 1.0}
     texts = [tokenizer.encode(text).ids for text in read(args.documents)]
     compared = different = 0
@@ -68,6 +78,7 @@ def main() -> int:
         for number, ids in enumerate([ids for ids in texts if len(ids) >= length][: args.docs]):
             prompt = framed(tokenizer, ids, length)
             target = OncePrefilled(lm)
+            samplings = {"greedy": (Sampling(), []), "penalties": (penalties, [behind(len(prompt), theirs)])}
             for kind, (sampling, processors) in samplings.items():
                 began = time.time()
                 expected = generate(model, prompt, args.tokens, processors, **ends)

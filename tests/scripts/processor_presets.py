@@ -150,9 +150,9 @@ class Forced:
         depths = [0] if tree is None else tree.depths
         return torch.tensor([self.tokens[(self._done + depth) % len(self.tokens)] for depth in depths])
 
-    def commit(self, tokens: Sequence[int], ids: Any = None) -> None:
-        self._own.commit(tokens, ids)
-        self._done += len(tokens)
+    def commit(self, tokens: Any) -> None:
+        self._own.commit(tokens)
+        self._done += tokens.shape[1]
 
 
 def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> dict[str, float]:

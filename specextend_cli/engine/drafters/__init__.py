@@ -3,11 +3,9 @@
 from specextend_cli.engine.drafters.assistant import AssistantDrafter
 from specextend_cli.engine.drafters.base import Drafter, NoDrafter
 from specextend_cli.engine.drafters.blend import BlendDrafter
-from specextend_cli.engine.drafters.eagle import EagleDrafter
-from specextend_cli.engine.drafters.lm import LMDrafter
-from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.drafters.model import EagleDrafter, LMDrafter, ModelDrafter
 from specextend_cli.engine.drafters.ngram import NgramDrafter
-from specextend_cli.engine.drafters.ngram_table import NgramTableDrafter
+from specextend_cli.engine.drafters.table import NgramTableDrafter
 
 __all__ = [
     "AssistantDrafter",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,16 +22,21 @@ _FADE = 0.99  # decay of evidence
 _PRIOR = 4.0  # promised tokens that the prior counts for
 
 
-class Drafter(Protocol):
+class Drafter:
     """Proposes draft trees for one sequence at a time.
 
-    `feature_layers` are the target's hidden states it wants to observe, () for none; with `reads_prompt` those of a
-    whole prompt, else of its last chunk. The defaults are those of a drafter without attention of its own.
+    The defaults are those of a drafter without attention of its own, which proposes nothing.
     """
 
     name: str
-    feature_layers: tuple[int, ...] = ()
     reads_prompt: bool = True
+    """Whether it wants `feature_layers` of a whole prompt, else of its last chunk."""
+    _last = 0  # token that was observed
+
+    @property
+    def feature_layers(self) -> tuple[int, ...]:
+        """The target's hidden states that it wants to observe, () for none."""
+        return ()
 
     @property
     def retrieves(self) -> bool:
@@ -50,11 +55,9 @@ class Drafter(Protocol):
 
     def begin(self, capacity: int) -> None:
         """Forget the last sequence; the next one may hold `capacity` tokens."""
-        return
 
     def suspend(self) -> None:
         """Let draft models read and propose nothing more until the next sequence begins: the gate found no gain."""
-        return
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """Committed tokens in order, and the target's states that became known [m, features].
@@ -62,16 +65,17 @@ class Drafter(Protocol):
         Both streams run from position 0. After prefill, states are one behind: those of the last committed token are
         known only when it has been verified. `ids` are the tokens on the device, if they are there already.
         """
+        self._last = tokens[-1]
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """A tree whose root is the last observed token, best in the host's memory, where trees are merged and cut.
 
         The drafter's own cache is as before when this returns.
         """
+        return root(self._last)
 
     def retrieve(self, scores: Tensor) -> None:
         """Choose the working set by the target's attention over the committed positions, [length] float32."""
-        return
 
     def visible(self) -> Tensor:
         """Ascending committed positions that the next draft's attention sees; asked only of one that `retrieves`."""
@@ -82,17 +86,6 @@ class NoDrafter(Drafter):
     """Plain decoding through the same loop: every tree is its root."""
 
     name = "none"
-
-    def __init__(self) -> None:
-        self._last = 0
-
-    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
-        """See `Drafter`."""
-        self._last = tokens[-1]
-
-    def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`."""
-        return root(self._last)
 
 
 def best_first(
@@ -125,11 +118,14 @@ class SuspendableDrafter(Drafter):
 
     failure: str | None = None
     _is_suspended = False
-    _last = 0  # committed token
 
     def __init__(self, reads: tuple[int, ...], config: Retrieval) -> None:
-        self.reads = self.feature_layers = reads
-        self.config = config
+        self.reads, self.config = reads, config
+
+    @property
+    def feature_layers(self) -> tuple[int, ...]:
+        """See `Drafter`."""
+        return () if self._is_suspended else self.reads
 
     @property
     def retrieves(self) -> bool:
@@ -142,11 +138,11 @@ class SuspendableDrafter(Drafter):
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
-        self._is_suspended, self.feature_layers = False, self.reads
+        self._is_suspended = False
 
     def suspend(self) -> None:
         """See `Drafter`."""
-        self._is_suspended, self.feature_layers = True, ()
+        self._is_suspended = True
 
     def _checked(self, tree: DraftTree) -> DraftTree:
         """The tree, if its scores are numbers; a model whose scores are none drafts no more."""

@@ -15,7 +15,7 @@ from specextend_cli.engine.tree import DraftTree
 _USUAL = 0.4  # a model's usual probability of its best next token, before it was observed
 
 
-class BlendDrafter:
+class BlendDrafter(Drafter):
     """Merges its sources' trees path by path and keeps the most probable nodes.
 
     A token's conditional probability is the highest that a source gives it, times the share of such promises that came
@@ -29,11 +29,15 @@ class BlendDrafter:
         if not sources:
             raise ValueError("a blend needs at least one source")
         self.sources = tuple(sources)
-        self.feature_layers = self._read_layers()
         self.reads_prompt = any(source.reads_prompt for source in sources if source.feature_layers)
         self.calibration = Calibration()
         self._merged: list[_Node] = []
         self._usual = _USUAL  # a model's probability of its best next token
+
+    @property
+    def feature_layers(self) -> tuple[int, ...]:
+        """See `Drafter`."""
+        return tuple(dict.fromkeys(layer for source in self.sources for layer in source.feature_layers))
 
     @property
     def retrieves(self) -> bool:
@@ -55,16 +59,11 @@ class BlendDrafter:
         self._merged = []
         for source in self.sources:
             source.begin(capacity)
-        self.feature_layers = self._read_layers()
 
     def suspend(self) -> None:
         """See `Drafter`."""
         for source in self.sources:
             source.suspend()
-        self.feature_layers = self._read_layers()
-
-    def _read_layers(self) -> tuple[int, ...]:
-        return tuple(dict.fromkeys(layer for source in self.sources for layer in source.feature_layers))
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
@@ -92,13 +91,10 @@ class BlendDrafter:
             self._merged = []
             return trees[0]
         nodes = self._merged = _merge(trees)
-        rates = dict[Kind, float]()
         for node in nodes[1:]:
             above = nodes[node.parent]
-            node.sources = sources = (node.proposers, above.asked)
-            if sources not in rates:
-                rates[sources] = self.calibration.rate(sources)
-            node.score = above.score * min(node.promise * rates[sources], 1.0)
+            node.sources = node.proposers, above.asked
+            node.score = above.score * min(node.promise * self.calibration.rate(node.sources), 1.0)
         tree = DraftTree(
             [node.token for node in nodes],
             [node.parent for node in nodes],

@@ -1,4 +1,7 @@
-"""The base of drafters with a model: it reads the committed tokens and drafts over a working set, level by level."""
+"""Drafters with a model of its own keys: a language model, the target itself, or a head.
+
+They read the committed tokens, and draft over a working set, level by level.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters.base import SuspendableDrafter
 from specextend_cli.engine.drafters.opt_tree import grow
-from specextend_cli.engine.drafters.working_set import WorkingSet
+from specextend_cli.engine.drafters.working_set import WorkingSet, rotary_frequencies
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.mtp import MtpHead
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, root
+from specextend_cli.errors import ModelError
 
 _CHUNK = 64  # committed tokens that may wait for the next draft; more are read at once, as a prompt is
 
@@ -42,6 +49,7 @@ class ModelDrafter(SuspendableDrafter):
         target: Target,
         working: WorkingSet,
         *,
+        backend: Backend,
         reads: tuple[int, ...] = (),
         window: int | None = None,
     ) -> None:
@@ -49,24 +57,26 @@ class ModelDrafter(SuspendableDrafter):
         self.model = model
         self.target = target
         self.working = working
+        self.backend = backend
         self.window = window if working.config.policy != "full" else None
         self.device = target.lm.device
-        self._pending = upload([], self.device)  # committed tokens that are not read yet
-        self._features: list[Tensor] = []  # of the positions whose rows are pending
-        self._is_first = True
-        self._in_prompt = True
+        self._states: Tensor | None = None  # a head's own, of the last drafted level
+        self.begin(0)
 
     @abstractmethod
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
         """Run the first of the pending tokens; logits [1, draft vocabulary] of what follows the last."""
 
-    @abstractmethod
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, tree_mask: Tensor) -> Tensor:
-        """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
-
-    @abstractmethod
     def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
         """Run the first of the pending tokens for their keys and values only."""
+        self._forward(tokens, positions, cache)
+
+    def _run(self, step: Step) -> Tensor:
+        """Logits of the tokens that the target has."""
+        step.backend = self.backend
+        out = self.model.run(step)
+        self._states = out.state
+        return out.logits[:, : self.target.lm.vocabulary]
 
     @property
     def is_restricted(self) -> bool:
@@ -82,8 +92,8 @@ class ModelDrafter(SuspendableDrafter):
         """See `Drafter`."""
         super().begin(capacity)
         self.working.begin(capacity)
-        self._pending = self._pending[:0]
-        self._features = []
+        self._pending = upload([], self.device)  # committed tokens that are not read yet
+        self._features: list[Tensor] = []  # of the positions whose rows are pending
         self._is_first = self._in_prompt = True
 
     def suspend(self) -> None:
@@ -93,12 +103,15 @@ class ModelDrafter(SuspendableDrafter):
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
-        self._last = tokens[-1]
+        super().observe(tokens, features, ids)
         if self._is_idle:
             return
         if features is not None:
             self._features.append(features)
         new = upload(tokens, self.device) if ids is None else ids
+        if self.is_self:
+            self._pending = new[-1:]  # the target has read the others
+            return
         if self.reads and self._is_first:  # no state precedes the first token, so it has no row
             new = new[1:]
         self._is_first = False
@@ -144,7 +157,8 @@ class ModelDrafter(SuspendableDrafter):
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
-            return self._expand(tokens, parents, positions, tree_mask)
+            states = None if self._states is None else self._states[parents]
+            return self._run(Step(tokens, positions, working.cache, tree_mask, states=states))
 
         return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
 
@@ -183,3 +197,71 @@ class ModelDrafter(SuspendableDrafter):
         if not self.is_self:
             self.working.commit(tokens)
             self._pending = self._pending[tokens:]
+
+
+class LMDrafter(ModelDrafter):
+    """Drafts with `lm`, whose token ids must mean what they mean to the target; it may have more of them, or fewer.
+
+    Given the target's own model, it uses the target's keys and prefills nothing. For `window` see `ModelDrafter`.
+    ModelError for a model with recurrent layers: its states cannot be those of a working set, or of a tree.
+    """
+
+    def __init__(self, lm: LanguageModel, target: Target, config: Retrieval, *, window: int | None = None) -> None:
+        if lm.state_bytes:
+            raise ModelError(
+                f"{type(lm.model).__name__} cannot draft",
+                why="some of its layers are recurrent: they have one state, and no keys to choose from",
+                fix="draft by n-grams: --draft ngram",
+            )
+        self.lm = lm
+        self.is_self = lm.model is target.lm.model
+        self.name = "self" if self.is_self else "lm"
+        working = WorkingSet(
+            lm.new_cache,
+            config,
+            frequencies=rotary_frequencies(lm) if config.re_indexes else None,
+            shared=target.cache if self.is_self else None,
+        )
+        super().__init__(lm, target, working, backend=lm.backend, window=window)
+
+    def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
+        # The target may have tokens that the draft has not.
+        return self._run(Step(tokens.clamp(max=self.lm.vocabulary - 1), positions, cache, logits_to_keep=1))
+
+
+class EagleDrafter(ModelDrafter):
+    """A head continues the target's own states; so does the target's multi-token prediction layer.
+
+    Row i of its cache joins the target's state at position i with token i + 1, so rows are positions. States are the
+    target's at committed positions and the head's own after them. For `window` see `ModelDrafter`. The working set of
+    a head with a sliding window is no larger than that.
+    """
+
+    def __init__(self, head: EagleHead, target: Target, config: Retrieval, *, window: int | None = None) -> None:
+        self.head = head.eval()
+        self.name = "mtp" if isinstance(head, MtpHead) else "eagle3" if head.config.generation == 3 else "eagle"
+        self.vocabulary = head.vocabulary
+        self.most = head.config.sliding_window
+        if self.most is not None:
+            config = config.within(self.most)
+            if head.config.layers > 1:  # the first layer's keys do not depend on what a token sees
+                window = min(window or self.most, self.most // 2)  # a chunk sees itself and as much before it
+        working, layers = WorkingSet(head.new_cache, config, frequencies=head.frequencies), head.config.feature_layers
+        super().__init__(head, target, working, backend=target.lm.backend, reads=layers, window=window)
+
+    def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
+        if len(tokens) > self.head.runner.most_rows:
+            self._remember(tokens[:-1], positions[:-1], cache)
+            tokens, positions = tokens[-1:], positions[-1:]
+        # A chain is passed as a tree, for which attention is fast; without a mask the rows would be a prompt's.
+        order = torch.arange(len(tokens), device=self.device)
+        chain = order <= order[:, None] if len(tokens) > 1 else None
+        features = self._take_features(len(tokens))
+        logits = self._run(Step(tokens, positions, cache, chain, features=features, logits_to_keep=1))
+        assert self._states is not None
+        self._states = self._states[-1:]
+        return logits
+
+    def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
+        features = self._take_features(len(tokens))
+        self.head.remember(Step(tokens, positions, cache, backend=self.backend, features=features))

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import Calibration, Drafter, Kind, best_first
-from specextend_cli.engine.drafters.suffix_automaton import SuffixAutomaton
 from specextend_cli.engine.tree import DraftTree
 
 _BREAK = -1  # separates the outputs for different prompts; never a token
 _OPENING = 4  # tokens before an output that are kept with it: they mark its beginning
 _FAN = 4  # continuations per match
 _LEVELS = 2  # the longest match, and the longest shorter one with other continuations
+_HOPS = 32  # suffixes whose occurrences are counted; a repetitive text would have thousands
 
 
 class NgramDrafter(Drafter):
@@ -112,3 +112,66 @@ def _expected(length: int, level: int) -> float:
 def _length_class(matched: int) -> int:
     """1 to 4 unchanged; 5 for 5 or 6, 6 for 7 to 11, 7 for more."""
     return min(matched, 4 + (matched > 4) + (matched > 6) + (matched > 11))
+
+
+class SuffixAutomaton:
+    """Of the sequence so far (Blumer et al. 1985), grown token by token.
+
+    It gives in constant time the longest suffix of the sequence that occurred before, and the tokens that followed it,
+    how often, and most recently. A state stands for a set of positions; its transitions are the tokens that followed
+    there. State 0 is the empty match, which occurs everywhere. Lists are indexed by state.
+    """
+
+    def __init__(self) -> None:
+        self.following: list[dict[int, int]] = [{}]  # by token, the state of the match longer by that token
+        self.longest = [0]  # tokens of the longest match with these occurrences
+        self.shorter = [-1]  # the state of the match's longest suffix with more occurrences
+        self.count = [0]  # occurrences
+        self.newest = [0]  # tokens up to the end of the most recent one
+        self.size = 0
+        self._end = 0
+
+    @property
+    def match(self) -> int:
+        """The state of the longest suffix of the sequence that occurred before."""
+        return max(self.shorter[self._end], 0)
+
+    def append(self, token: int) -> None:
+        """Extend the sequence by one token. Amortized constant time."""
+        self.size += 1
+        new = self._state({}, self.size)
+        at = self._end
+        while at >= 0 and token not in self.following[at]:
+            self.following[at][token] = new
+            at = self.shorter[at]
+        self.shorter[new] = 0 if at < 0 else self._split(at, token)
+        self._end = new
+        at = new
+        for _ in range(_HOPS):
+            if at <= 0:
+                break
+            self.count[at] += 1
+            self.newest[at] = self.size
+            at = self.shorter[at]
+
+    def _split(self, at: int, token: int) -> int:
+        """The state of the match at `at` followed by `token`, split from longer matches if necessary."""
+        old = self.following[at][token]
+        if self.longest[old] == self.longest[at] + 1:
+            return old
+        part = self._state(dict(self.following[old]), self.longest[at] + 1)
+        self.count[part], self.newest[part] = self.count[old], self.newest[old]
+        self.shorter[part] = self.shorter[old]
+        self.shorter[old] = part
+        while at >= 0 and self.following[at].get(token) == old:
+            self.following[at][token] = part
+            at = self.shorter[at]
+        return part
+
+    def _state(self, following: dict[int, int], longest: int) -> int:
+        self.following.append(following)
+        self.longest.append(longest)
+        self.shorter.append(-1)
+        self.count.append(0)
+        self.newest.append(0)
+        return len(self.longest) - 1

@@ -36,13 +36,12 @@ class WorkingSet:
         shared: KVCache | None = None,
     ) -> None:
         self.config = config
-        self.read = 0
         self._is_shared = shared is not None
         self._is_whole = config.policy == "full" and not self._is_shared
         self._frequencies = frequencies if config.re_indexes else None
         self._full = new_cache(0) if shared is None else shared
         self.cache = self._full if self._is_whole else new_cache(0)
-        self._chosen = self._rotated_at = self._range(0, 0)
+        self.begin(0)
 
     def begin(self, capacity: int) -> None:
         """Start a new sequence of at most `capacity` tokens."""
@@ -64,20 +63,13 @@ class WorkingSet:
         return self._full
 
     @property
-    def stale(self) -> bool:
-        """Whether positions were read from which no working set was chosen yet."""
-        return self.read > 0 and self.cache.length == 0
-
-    @property
     def is_restricted(self) -> bool:
         """Whether more was read than is shown, or than a working set holds."""
         return self.read > min(self.cache.length, self.config.size)
 
     @property
     def visible(self) -> Tensor:
-        """Ascending committed positions in the working set: those chosen, or about to be, and all that came since."""
-        if self.stale:
-            return working_set(self.config, self.read, None, self._full.device)
+        """Ascending committed positions in the working set: those chosen, and all that came since."""
         since = self.cache.length - len(self._chosen)
         return torch.cat((self._chosen, self._range(self.read - since, self.read)))
 
@@ -120,7 +112,7 @@ class WorkingSet:
         self.read += rows
 
     def commit_full(self, rows: int) -> None:
-        """`rows` rows were read into the full cache at their own positions; the working set is stale."""
+        """`rows` rows were read into the full cache at their own positions; the working set is empty."""
         self.full.commit(range(rows))
         self.read += rows
         if not self._is_whole:

@@ -44,19 +44,19 @@ class NgramTableDrafter(Drafter):
 
     def __init__(self, table: NgramTable) -> None:
         self.table = table
-        self._last: list[int] = []
+        self._context: list[int] = []
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
-        self._last = []
+        self._context = []
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
-        self._last = [*self._last, *tokens[-CONTEXT:]][-CONTEXT:]
+        self._context = [*self._context, *tokens[-CONTEXT:]][-CONTEXT:]
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
-        return best_first(self._last[-1], self._last, self._following, shape).best(shape.nodes)
+        return best_first(self._context[-1], self._context, self._following, shape).best(shape.nodes)
 
     def _following(self, node: int, context: list[int]) -> Iterator[tuple[int, float, list[int]]]:
         """Continuations of the longest suffix that the table has."""
