@@ -35,5 +35,7 @@ def load_table(directory: Path, vocabulary: int) -> NgramTable:
             raise ValueError("its arrays do not fit each other")
         if len(totals) != len(keys) or tokens.min(initial=0) < 0 or tokens.max(initial=0) >= vocabulary:
             raise ValueError(f"it has tokens beyond the target's {vocabulary:,}, or too few rows")
+        if counts.min(initial=0) < 0 or (counts > totals[:, None]).any():
+            raise ValueError("a continuation was counted more often than its context")
         shares = counts / (totals[:, None] + 1.0)  # one more: something may follow that never did
         return NgramTable(dict(zip(keys.tolist(), range(len(keys)), strict=True)), tokens.tolist(), shares.tolist())

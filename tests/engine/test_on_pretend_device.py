@@ -326,5 +326,5 @@ def test_a_step_of_a_batch_reads_once(pretend: PretendDevice, graphs: Repeated, 
             found.append((pretend.reads.total(), pretend.uploads.total(), pretend.waits.total()))
             pretend.forget()
     assert len(found) == 7
-    assert set(found[2:-1]) == {(1, 2 * sampling.looks_back, 0)}
+    assert set(found[2:-1]) == {(1, 0, 0)}
     assert by_graphs == (graphs.rows[-7:] == [16] * 7)

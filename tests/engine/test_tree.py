@@ -73,7 +73,6 @@ class Scripted(NoDrafter):
     """A drafter that proposes what it is told to."""
 
     def __init__(self, tree: DraftTree) -> None:
-        super().__init__()
         self.tree = tree
 
     def propose(self, shape: TreeShape) -> DraftTree:
