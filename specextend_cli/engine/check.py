@@ -277,14 +277,14 @@ def results_of_head(head: EagleHead, backend: Backend) -> Results:
 
 
 @contextmanager
-def few_layers(lm: LanguageModel) -> Iterator[None]:
-    """The first and last two layers of a model alone, and the first of every other kind.
+def few_layers(lm: LanguageModel) -> Iterator[Sequence[int]]:
+    """The first and last two layers of a model alone, and the first of every other kind; their numbers in it.
 
     All, where some are recurrent or attend to the keys of others.
     """
     decoder, config = lm.model.get_decoder(), lm.config
     if lm.state_bytes or len(lm.layers_with_keys) < lm.layers or not hasattr(decoder, "layers"):
-        yield
+        yield range(lm.layers)
         return
     # transformers records hidden states by hooks, set at the first call that asks for them: of all layers, so now.
     some = torch.arange(2, device=lm.device)
@@ -306,7 +306,7 @@ def few_layers(lm: LanguageModel) -> Iterator[None]:
     try:
         for owner, name, value in changes:
             setattr(owner, name, value)
-        yield
+        yield chosen
     finally:
         for owner, name, value in reversed(before):
             setattr(owner, name, value)

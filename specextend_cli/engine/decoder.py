@@ -36,8 +36,8 @@ class DecoderLayer:
 
     `attention_out` and `mlp_out` are norms of what is added to the states. `state_norm`: the first layer of an EAGLE-3
     head attends from the normed embedding beside the normed state, which is also what it adds to if
-    `residual_is_normed`. A query sees the newest `window` positions; scores are capped at `cap`; `kind` is that of its
-    RoPE, where layers have several.
+    `residual_is_normed`. A query sees the newest `window` positions; scores are capped at `cap`; `table` is the
+    number of its kind, where RoPE has several.
     """
 
     q: nn.Linear
@@ -59,7 +59,7 @@ class DecoderLayer:
     scale: float
     window: int | None = None
     cap: float | None = None
-    kind: str | None = None
+    table: int = 0
     residual_is_normed: bool = False
 
 
@@ -124,7 +124,7 @@ def _of_model(lm: LanguageModel) -> Decoder:
             scale=lm.scales[index],
             window=lm.windows[index],
             cap=lm.softmaxes[index].softcap,
-            kind=config.layer_types[index] if kinds else None,
+            table=kinds.index(config.layer_types[index]) if kinds else 0,
         )
         for index, module in enumerate(decoder.layers)
     )

@@ -123,14 +123,14 @@ class Forward {
 
   // The rest of a layer behind its attention, which gave these rows `attended` [rows, heads * head_dim].
   void finish(const SxLayer& layer, const float* attended) {
-    add(layer.o, {Rows::by_rows(attended, layer.o.columns), rows_, layer.o.columns}, layer.attention_out_norm);
+    add(layer.o, {Rows::by_rows(attended, layer.o.columns), rows_, layer.o.columns}, layer.attention_out);
     mlp(layer);
   }
 
   // The final norm. Returns the normed rows [rows, hidden].
   const float* end() {
     const SxModel& m = *model_;
-    norm(tiles(states_), m.final_norm, normed_);
+    norm(tiles(states_), m.norm, normed_);
     const Rows normed = Rows::by_rows(normed_.data(), m.hidden);
     give_states(m.layers, normed);
     if (step_->after != nullptr) {
@@ -369,7 +369,7 @@ class Forward {
       project(layer.up, begin, end, up_);
       gate_some(layer.is_gelu, (end - begin) * whole, gated_.data() + begin * whole, up_.data() + begin * whole);
     });
-    add(layer.down, {tiles(gated_), rows_, width}, layer.mlp_out_norm);
+    add(layer.down, {tiles(gated_), rows_, width}, layer.mlp_out);
   }
 
   void give_states(int64_t index, const Rows& states) {
