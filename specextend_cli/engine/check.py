@@ -223,7 +223,7 @@ def _of_batches(lm: LanguageModel, cache: KVCache, ids: Tensor, batches: Sequenc
             elif number < _DIFFER:  # there is no way back: a token more
                 lm.forward(ids[number : number + 1], slots.at.new_full((1,), cache.length), cache)
                 cache.commit()
-            slots.add(cache, number)
+            slots.add(cache)
         some = ids[-b:]
         yield "logits in a batch", _centred(lm.run(Step(some, slots.lengths, slots, sequences=b)).logits)
         slots.buffers.clear()

@@ -115,8 +115,6 @@ class NativeRunner(Runner):
             "features": None if step.features is None else step.features.contiguous(),
             "places": None if step.key_positions is None else step.key_positions.contiguous(),
             "seen": cache.lengths if is_batch else torch.tensor([cache.start - earlier]),
-            "leader": cache.leader if is_batch else None,
-            "common": cache.common if is_batch else None,
             "logits": logits,
             "features_given": features,
             "feature_layers": torch.tensor(layers, dtype=torch.long),

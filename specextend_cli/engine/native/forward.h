@@ -275,9 +275,8 @@ class Forward {
                               static_cast<const T*>(step_->values) + index * step_->by_layer, step_->by_sequence,
                               step_->by_head, m.head_dim};
     const int64_t* const from = first_rows(layer.window, paths);
-    const SharedPrefix prefix = from ? SharedPrefix{} : SharedPrefix{step_->leader, step_->common};
-    attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached, prefix,
-           step_->seen, own_, mask_.data(), paths, from, {layer.scale, layer.cap}, gathered_.data());
+    attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached, step_->seen,
+           own_, mask_.data(), paths, from, {layer.scale, layer.cap}, gathered_.data());
   }
 
   // The first row that each node of each sequence sees through a window, or null: by the nodes of its path and, if

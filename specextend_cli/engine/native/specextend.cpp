@@ -136,7 +136,7 @@ void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64
   const int64_t seen = total - own;
   const auto run = [&]<typename T>(T*) {
     specextend::attend(static_cast<const T*>(q), 1, heads, groups, nodes, dim,
-                       specextend::cache_of<T>(keys, values, by_head, by_row), {}, &seen, own, tree, paths, nullptr,
+                       specextend::cache_of<T>(keys, values, by_head, by_row), &seen, own, tree, paths, nullptr,
                        {scale, 0}, static_cast<T*>(out));
   };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));

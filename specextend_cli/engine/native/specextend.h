@@ -70,8 +70,7 @@ typedef struct {
   // + r * head_dim. The new rows are written behind `seen` committed ones and `earlier` ones of the same tree.
   void *keys, *values;
   int64_t by_layer, by_sequence, by_head;
-  const int64_t* seen;             // [sequences]
-  const int64_t *leader, *common;  // [sequences], or null: the first sequence that begins with the same `common` rows
+  const int64_t* seen;  // [sequences]
   int64_t earlier;
   const uint8_t* tree;  // [rows, earlier + rows]: what a row sees of the tree; null: the earlier rows, and up to itself
   int64_t keep;         // rows whose logits are wanted, the last ones; with several sequences, all
