@@ -18,7 +18,7 @@ from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, key_sources, row_shapes
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
-from specextend_cli.engine.step import Output, Runner, Step
+from specextend_cli.engine.step import ModuleRunner, Output, Runner, Step
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.tree import DraftTree
@@ -47,7 +47,7 @@ class LanguageModel:
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
-        self.stock = ModelRunner(self)
+        self.stock = ModuleRunner(self)
         self.runner: Runner = self.stock
         self.scales: tuple[float, ...] = ()
         """By which each layer that attends multiplies its scores."""
@@ -172,8 +172,14 @@ class LanguageModel:
             step.key_positions = step.cache.positions
         return self.runner.run(step)
 
+    def run_modules(self, step: Step) -> Output:
+        """`run` by transformers' own code, rows being reserved."""
+        logits, states = self.run_layers(step)
+        features = torch.cat(states, -1).flatten(0, 1) if states else None
+        return Output(logits.flatten(0, 1), features, queries=step.queries)
+
     def run_layers(self, step: Step) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """By transformers' own code: logits, and the hidden states that were asked for, each [sequences, n, hidden].
+        """Logits, and the hidden states that were asked for, each [sequences, n, hidden].
 
         Recurrent layers follow a chain; RuntimeError for a tree that branches.
         """
@@ -197,19 +203,6 @@ class LanguageModel:
                 context=step,
             )
         return out.logits, tuple(out.hidden_states[layer] for layer in step.feature_layers)
-
-
-class ModelRunner(Runner):
-    """Runs a language model by transformers' own code."""
-
-    def __init__(self, lm: LanguageModel) -> None:
-        self._lm = lm
-
-    def run(self, step: Step) -> Output:
-        """See `Runner`."""
-        logits, states = self._lm.run_layers(step)
-        features = torch.cat(states, -1).flatten(0, 1) if states else None
-        return Output(logits.flatten(0, 1), features, queries=step.queries)
 
 
 def check_supported(model: PreTrainedModel) -> None:

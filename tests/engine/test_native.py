@@ -335,7 +335,7 @@ def test_a_tree_node_equals_plain_decoding_bit_for_bit(
     [("sse2 avx2", "portable"), ("avx2 fma f16c bmi1 bmi2", "avx2"), ("asimd asimddp", "neon-dotprod")],
 )
 def test_the_best_instructions_that_a_cpu_has(flags: str, best: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "processor", lambda: (f"flags : {flags}", "any"))
+    monkeypatch.setattr(module, "features", lambda: frozenset(flags.split()))
     monkeypatch.delenv(module.VARIABLE, raising=False)
     assert module.instructions() == best
     monkeypatch.setenv(module.VARIABLE, "portable")
@@ -351,7 +351,7 @@ def test_tiles_are_used_where_the_system_allows_it(allowed: bool, best: str, mon
     flags = " ".join(sorted(module.INSTRUCTIONS["avx512-amx"][0]))
     monkeypatch.setattr(module.Path, "read_text", lambda _: f"processor : 0\nflags : {flags}\n")
     monkeypatch.setattr(module, "_may_use_tiles", lambda: allowed)
-    monkeypatch.setattr(module, "processor", module.processor.__wrapped__)
+    monkeypatch.setattr(module, "features", module.features.__wrapped__)
     monkeypatch.delenv(module.VARIABLE, raising=False)
     assert module.instructions() == best
 

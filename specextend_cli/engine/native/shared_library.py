@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import json
 import os
 import platform
 import re
@@ -21,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.engine.private_files import DamagedError, checked, is_good, make_private, publish
+from specextend_cli.engine.private_files import UntrustedError, checked, is_good, make_private, publish
 
 _HERE = Path(__file__).parent
 SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "specextend.cpp")
@@ -65,19 +64,17 @@ def compiler() -> tuple[str, ...]:
 
 
 @cache
-def processor() -> tuple[str, ...]:
-    """What machine code depends on: machines that share a home directory may have different instructions.
-
-    AMX is left out where the system does not let this process use it.
-    """
+def features() -> frozenset[str]:
+    """What the CPU has, as /proc/cpuinfo calls it; AMX only where the system lets this process use it."""
+    if platform.system() == "Darwin" and platform.machine() == "arm64":
+        return frozenset({"asimd", "asimddp"})  # all of Apple's have both, and no /proc/cpuinfo
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:  # no Linux
-        return platform.processor(), platform.machine()
-    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    if "amx_tile" in flags and not _may_use_tiles():
-        flags = " ".join(flag for flag in flags.split() if not flag.startswith("amx"))
-    return flags, platform.machine()
+        return frozenset()
+    found = next((line.split() for line in lines if line.startswith(("flags", "Features"))), [])
+    has_tiles = "amx_tile" in found and _may_use_tiles()
+    return frozenset(feature for feature in found if has_tiles or not feature.startswith("amx"))
 
 
 def _may_use_tiles() -> bool:
@@ -85,7 +82,7 @@ def _may_use_tiles() -> bool:
     return bool(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA) == 0)
 
 
-def first_line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line of an error's message, which may be a compiler's whole output."""
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:200]
 
@@ -95,10 +92,7 @@ def instructions() -> str:
 
     CannotCompileError where that is none of `INSTRUCTIONS`, or the CPU lacks it.
     """
-    has, machine = frozenset(processor()[0].split()), platform.machine()
-    if platform.system() == "Darwin" and machine == "arm64":
-        has = frozenset({"asimd", "asimddp"})  # all of Apple's have both, and no /proc/cpuinfo
-    able = [name for name, (needed, _) in INSTRUCTIONS.items() if needed <= has]
+    able = [name for name, (needed, _) in INSTRUCTIONS.items() if needed <= features()]
     chosen = os.environ.get(VARIABLE) or able[0]
     if chosen not in able:
         raise CannotCompileError(f"{VARIABLE}={chosen}: this CPU has {', '.join(able)}")
@@ -110,11 +104,13 @@ def flags_of(name: str) -> tuple[str, ...]:
     return (*_FLAGS, *INSTRUCTIONS[name][1])
 
 
+@cache
 def file_name(name: str, machine: str) -> str:
     """The library's file for an instruction set of a machine: another one for every version of the sources."""
-    facts = (platform.system(), machine, flags_of(name), version())
-    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    return f"native-{name}-{digest}.so"
+    digest = hashlib.sha256(repr((platform.system(), machine, flags_of(name))).encode())
+    for source in SOURCES:
+        digest.update(source.read_bytes())
+    return f"native-{name}-{digest.hexdigest()[:16]}.so"
 
 
 @dataclass(frozen=True)
@@ -155,7 +151,7 @@ class Library:
         except subprocess.TimeoutExpired as error:
             raise CannotCompileError(f"the C++ compiler took longer than {_LONGEST} seconds") from error
         except (OSError, subprocess.SubprocessError) as error:
-            raise CannotCompileError(first_line(error)) from error
+            raise CannotCompileError(_first_line(error)) from error
         finally:
             made.unlink(missing_ok=True)
 
@@ -168,16 +164,12 @@ class Library:
         if _loaded is not None:
             return
         try:
-            file = self.file if self.is_shipped else checked(self.file)
-        except DamagedError as error:
-            raise CannotCompileError(f"{first_line(error)}; remove {self.file}") from error
-        except OSError as error:
+            library = ctypes.CDLL(str(self.file if self.is_shipped else checked(self.file)))
+        except UntrustedError as error:
             raise CannotCompileError(str(error)) from error
-        try:
-            library = ctypes.CDLL(str(file))
         except OSError as error:
             # Not removed: where no library can be loaded, every run would compile it again.
-            raise CannotCompileError(f"{first_line(error)}; remove {self.file}") from error
+            raise CannotCompileError(f"{_first_line(error)}; remove {self.file}") from error
         _declare(library)
         _loaded = library
 
@@ -194,12 +186,6 @@ def library() -> ctypes.CDLL:
     """The loaded library."""
     assert _loaded is not None
     return _loaded
-
-
-@cache
-def version() -> str:
-    """A digest of the sources."""
-    return hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
 
 
 def _first_error(output: str) -> str:
