@@ -295,7 +295,7 @@ def few_layers(lm: LanguageModel) -> Iterator[Sequence[int]]:
         (decoder, "layers", nn.ModuleList(decoder.layers[index] for index in chosen)),
         (config, "num_hidden_layers", len(chosen)),
         (lm, "layers_with_keys", list(range(len(chosen)))),
-        *((lm, name, tuple(getattr(lm, name)[i] for i in chosen)) for name in ("windows", "scales", "softmaxes")),
+        *((lm, name, tuple(getattr(lm, name)[i] for i in chosen)) for name in ("windows", "attending")),
     ]
     if getattr(config, "layer_types", None):
         changes.append((config, "layer_types", [config.layer_types[index] for index in chosen]))

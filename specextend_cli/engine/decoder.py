@@ -108,7 +108,7 @@ def _of_model(lm: LanguageModel) -> Decoder:
         raise NotOursError("some of its layers are recurrent")
     if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
         raise NotOursError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
-    if any(softmax.sinks is not None for softmax in lm.softmaxes):
+    if any(layer.softmax.sinks is not None for layer in lm.attending):
         raise NotOursError("some of its layers attend with sinks")
     if getattr(config, "logit_scale", None) not in (None, 1):
         raise NotOursError(f"{type(lm.model).__name__} has logit_scale")
@@ -121,12 +121,12 @@ def _of_model(lm: LanguageModel) -> Decoder:
     layers = tuple(
         reader.layer(
             module,
-            scale=lm.scales[index],
-            window=lm.windows[index],
-            cap=lm.softmaxes[index].softcap,
+            scale=own.scale,
+            window=own.window,
+            cap=own.softmax.softcap,
             table=kinds.index(config.layer_types[index]) if kinds else 0,
         )
-        for index, module in enumerate(decoder.layers)
+        for index, (module, own) in enumerate(zip(decoder.layers, lm.attending, strict=True))
     )
     norm = reader.norm(decoder.norm)
     reader.check_complete(lm.model, embedding, head)

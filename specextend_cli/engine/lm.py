@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -12,8 +12,7 @@ from transformers import PreTrainedModel
 
 from specextend_cli.engine.attention import NAME, register
 from specextend_cli.engine.attention.batched import batched
-from specextend_cli.engine.attention.function import UnsupportedError
-from specextend_cli.engine.attention.softmax import SoftmaxOptions
+from specextend_cli.engine.attention.function import LayerQueries, UnsupportedError
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, key_sources, row_shapes
 from specextend_cli.engine.scans import follow_tokens, silence_advice
@@ -49,14 +48,12 @@ class LanguageModel:
         self.dtype = model.dtype
         self.stock = ModuleRunner(self)
         self.runner: Runner = self.stock
-        self.scales: tuple[float, ...] = ()
-        """By which each layer that attends multiplies its scores."""
+        self.attending: tuple[LayerQueries, ...] = ()
+        """How each layer that attends does: the queries are a probe's."""
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
         self.layers_with_keys: list[int] = []
         """Layers with keys of their own in the cache; others attend by those, or have none."""
-        self.softmaxes: tuple[SoftmaxOptions, ...] = ()
-        """What else it attends by."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
         self.exact_rows: int | None = None
@@ -127,9 +124,8 @@ class LanguageModel:
         if set(queries) != set(cache.buffer_of):
             raise UnsupportedModelError(self.model, "not all of its layers call the registered attention function")
         self.state_bytes = cache.states.nbytes
-        found = {index: queries[index] for index in cache.buffer_of}
-        self.windows = tuple(found[index].window if index in found else None for index in range(self.layers))
-        self.scales = tuple(layer.scale for layer in found.values())
+        self.attending = tuple(queries[index] for index in cache.buffer_of)
+        self.windows = tuple(queries[index].window if index in queries else None for index in range(self.layers))
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
@@ -137,7 +133,6 @@ class LanguageModel:
         sources = key_sources(self.config)
         written = [index for index in cache.buffer_of if not cache.of_layer(index)[0, 0, 0, 0].isinf().all()]
         self.layers_with_keys = [index for index in written if sources[index] == index]
-        self.softmaxes = tuple(layer.softmax for layer in found.values())
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -185,14 +180,16 @@ class LanguageModel:
         """
         cache = step.cache
         step.upload()
-        is_ours = isinstance(cache, KVCache)  # else that of a captured forward
-        if is_ours and cache.is_batch:
+        following: AbstractContextManager[None] = nullcontext()
+        if not isinstance(cache, KVCache):  # that of a captured forward
+            pass
+        elif cache.is_batch:
             step.backend, step.tree_mask = batched, cache.mask()
-        elif is_ours and cache.states:
+        elif cache.states:
             if step.tree is not None and not step.tree.is_chain:
                 raise RuntimeError("recurrent layers follow a chain of tokens, not a tree")
-            cache.states.reserve(len(step), is_chain=step.tree_mask is not None)
-        with cache.states.forward() if is_ours else nullcontext():
+            following = cache.states.forward(len(step), is_chain=step.tree_mask is not None)
+        with following:
             out = self.model(
                 input_ids=step.tokens.view(step.sequences, -1),
                 position_ids=step.positions.view(step.sequences, -1),

@@ -64,16 +64,17 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         super().__init__()
         self.is_batch = is_batch
         self.record_past = not is_batch  # single tokens, too, leave the states alone
-        self.state = _NOTHING  # after the committed tokens
+        self.hold(_NOTHING)
         self._new = _NOTHING  # after the uncommitted ones
         self._columns: Tensor | None = None  # of a chain: the convolution's inputs before and in it [1, channels, m]
         self.recorded: Callable[[int], Tensor] | None = None
         """Of a chain: the recurrence's state after its first rows."""
 
-    def start(self) -> None:
-        """A forward begins."""
-        self.conv_states[0], self.recurrent_states[0] = self.state
-        self.has_previous_state[0] = self.state.conv is not None
+    def hold(self, state: State) -> None:
+        """Have the states after the committed tokens, from which forwards go on."""
+        self.state = state
+        self.conv_states[0], self.recurrent_states[0] = state
+        self.has_previous_state[0] = state.conv is not None
 
     def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
         """Nothing to do."""
@@ -101,12 +102,13 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
 
     def commit(self, rows: int, of: int) -> None:
         """Commit the first `rows` of `of` uncommitted ones; fewer than all only of a chain."""
-        self.state = self._new
+        state = self._new
         if rows < of:
             assert self._columns is not None
             size = self._columns.shape[-1] - of
             conv = self._columns[..., rows : rows + size].clone()
-            self.state = State(conv, self.recorded(rows) if self.recorded else None)
+            state = State(conv, self.recorded(rows) if self.recorded else None)
+        self.hold(state)
 
     def drop(self) -> None:
         """Forget what is uncommitted."""
@@ -157,21 +159,16 @@ class RecurrentStates:
         """Memory of the committed states."""
         return sum(part.nbytes for layer in self.layers for part in layer.state if part is not None)
 
-    def reserve(self, rows: int, *, is_chain: bool) -> None:
-        """A forward of `rows` tokens in order follows; of a chain, fewer of them may be committed.
+    @contextmanager
+    def forward(self, rows: int, *, is_chain: bool) -> Iterator[None]:
+        """While the layers compute `rows` tokens in order; of a chain, fewer of them may be committed.
 
         RuntimeError: others are uncommitted.
         """
         if self._rows:
             raise RuntimeError("recurrent layers go on from committed tokens only")
         self._rows, self._is_chain = rows, is_chain
-
-    @contextmanager
-    def forward(self) -> Iterator[None]:
-        """While the layers compute the forward."""
-        for layer in self.layers:
-            layer.start()
-        with running() if self._is_chain else nullcontext():
+        with running() if is_chain else nullcontext():
             yield
 
     def addresses(self) -> tuple[int, ...] | None:
@@ -202,7 +199,7 @@ class RecurrentStates:
 
     def _set(self, states: Sequence[State]) -> None:
         for layer, state in zip(self.layers, states, strict=True):
-            layer.state = state
+            layer.hold(state)
 
     @torch.inference_mode()
     def commit(self, path: Sequence[int] | None) -> None:
