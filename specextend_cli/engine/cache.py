@@ -28,10 +28,6 @@ ATTENDS = {"full_attention": True, "sliding_attention": True, "linear_attention"
 """Whether layers of a kind, by transformers' names, have keys and values in the cache; others have a state."""
 
 
-CACHED_SIZES = ("num_key_value_heads", "head_dim")
-"""What transformers calls the settings of which the shape of rows follows."""
-
-
 def row_shapes(config: PreTrainedConfig) -> dict[int, tuple[int, int]]:
     """Of each layer that attends, key-value heads and numbers of each: in Gemma 4 some layers differ from others.
 

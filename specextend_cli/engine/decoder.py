@@ -106,8 +106,6 @@ def _of_model(lm: LanguageModel) -> Decoder:
     config: Any = lm.config
     if lm.state_bytes:
         raise NotOursError("some of its layers are recurrent")
-    if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
-        raise NotOursError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
     if any(layer.softmax.sinks is not None for layer in lm.attending):
         raise NotOursError("some of its layers attend with sinks")
     if getattr(config, "logit_scale", None) not in (None, 1):
@@ -131,8 +129,6 @@ def _of_model(lm: LanguageModel) -> Decoder:
     norm = reader.norm(decoder.norm)
     reader.check_complete(lm.model, embedding, head)
     scale = getattr(embedding, "embed_scale", torch.ones(()))  # a tensor, rounded to the model's format
-    factors = (getattr(config, f"{name}_multiplier", None) or 1.0 for name in ("embedding", "residual"))
-    embedding_multiplier, residual_multiplier = map(float, factors)
     return Decoder(
         layers,
         embedding,
@@ -145,8 +141,8 @@ def _of_model(lm: LanguageModel) -> Decoder:
         lm.dtype,
         lambda: decoder.rotary_emb,
         kinds,
-        embedding_multiplier=embedding_multiplier * float(scale.to(lm.dtype)),
-        residual_multiplier=residual_multiplier,
+        embedding_multiplier=float(getattr(config, "embedding_multiplier", None) or 1.0) * float(scale.to(lm.dtype)),
+        residual_multiplier=float(getattr(config, "residual_multiplier", None) or 1.0),
         logits_divisor=float(getattr(config, "logits_scaling", None) or 1.0),
         logits_cap=getattr(config, "final_logit_softcapping", None),
     )

@@ -14,7 +14,7 @@ from specextend_cli.engine.attention import NAME, register
 from specextend_cli.engine.attention.batched import batched
 from specextend_cli.engine.attention.function import LayerQueries, UnsupportedError
 from specextend_cli.engine.attention_backends import backend_for, preferred
-from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, key_sources, row_shapes
+from specextend_cli.engine.cache import ATTENDS, KVCache, key_sources, row_shapes
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
 from specextend_cli.engine.step import ModuleRunner, Output, Runner, Step
@@ -65,9 +65,9 @@ class LanguageModel:
                     stock = stock_logits(model)
                 model.set_attn_implementation(NAME)
                 self.refused: dict[str, str] = {}
-                *others, last = preferred(self.device, backend)
-                if not any(self._can_attend_by(name, stock, check) for name in others):
-                    self._attend_by(last, stock, check)
+                for name in (names := preferred(self.device, backend)):
+                    if self._attends_by(name, stock, check, is_last=name == names[-1]):
+                        break
         except UnsupportedModelError:
             model.set_attn_implementation(own)
             raise
@@ -91,26 +91,24 @@ class LanguageModel:
         full = [index for index in self.layers_with_keys if self.windows[index] is None]
         return min(full or self.layers_with_keys, key=lambda index: abs(index - layer))
 
-    def _can_attend_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None]) -> bool:
-        """`_attend_by`, if it can be done."""
+    def _attends_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None], *, is_last: bool) -> bool:
+        """Use that back end, compared with the model's own logits (see `stock_logits`); the last one's errors raise."""
         try:
-            self._attend_by(name, stock, check)
+            self.attention, self.backend = name, backend_for(self.device, name)
+            self._probe()
+            wrong = difference(self.model, stock, self._read)
+            if wrong is not None:
+                raise UnsupportedModelError(self.model, wrong)
+            check(self)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # Triton's errors have no common class
+            if is_last:
+                raise
             check_alive(self.device)
             self.refused[name] = getattr(error, "why", None) or f"{type(error).__name__}: {error}"
             return False
         return True
-
-    def _attend_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None]) -> None:
-        """Use that back end, compared with the model's own logits (see `stock_logits`). ModelError: wrong."""
-        self.attention, self.backend = name, backend_for(self.device, name)
-        self._probe()
-        wrong = difference(self.model, stock, self._read)
-        if wrong is not None:
-            raise UnsupportedModelError(self.model, wrong)
-        check(self)
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""
@@ -212,7 +210,7 @@ def check_supported(model: PreTrainedModel) -> None:
     differing = set(getattr(config, "per_layer_attributes", None) or ())
     if "kv_lora_rank" in differing or getattr(config, "kv_lora_rank", None):
         refuse("its attention keeps a compressed cache (MLA)")
-    if others := differing - set(CACHED_SIZES):
+    if others := differing - {"num_key_value_heads", "head_dim"}:
         refuse(f"its layers differ in {', '.join(sorted(others))}, which is not known here")
     rope = getattr(config, "rope_parameters", None) or {}
     ropes = [rope, *(each for each in rope.values() if isinstance(each, dict))]  # one for all layers, or by their kind

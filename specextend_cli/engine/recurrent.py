@@ -119,15 +119,13 @@ class StateBuffers:
     """Memory for the states of all layers, which are alike: `states` by layer, each [slots, ...], may be changed there.
 
     `addresses` are those of the first layer's states of its convolution and of its recurrence (0 without): the other
-    layers' follow. None where recurrences are not in single precision.
+    layers' follow.
     """
 
     def __init__(self, like: Sequence[State], slots: int) -> None:
         whole = like[0].made(lambda part: part.new_zeros(len(like), slots, *part.shape[1:]))
         self.states = [whole.made(itemgetter(number)) for number in range(len(like))]
-        self.addresses: tuple[int, ...] | None = None
-        if whole.recurrent is None or whole.recurrent.dtype == torch.float32:
-            self.addresses = tuple(0 if part is None else part.data_ptr() for part in whole)
+        self.addresses = tuple(0 if part is None else part.data_ptr() for part in whole)
 
     def put(self, slot: int, states: Sequence[State]) -> None:
         """Copy states [1, ...] that lie elsewhere."""
@@ -185,8 +183,6 @@ class RecurrentStates:
             return None
         self._buffers = self._buffers or [StateBuffers(states, 1), StateBuffers(states, 1)]
         old, new = self._buffers[0], self._buffers[-1]
-        if old.addresses is None or new.addresses is None:
-            return None
         if not self._in_buffers:
             old.put(0, states)
             self._set(old.states)
@@ -205,12 +201,9 @@ class RecurrentStates:
     def commit(self, path: Sequence[int] | None) -> None:
         """Commit the rows `path`: all of a block, the first ones of a chain, or nodes of a tree from its root on.
 
-        None: all of them. RuntimeError for others, and for all of a tree.
+        None: all of them. RuntimeError for others.
         """
-        if path is None:
-            if self._commit_row and self._rows > 1:
-                raise RuntimeError("which nodes of a tree are committed has to be said")
-            path = range(self._rows)
+        path = range(self._rows) if path is None else path
         if self._commit_row and path:
             self._commit_row(path[-1])
             self._buffers.reverse()

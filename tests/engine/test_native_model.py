@@ -284,7 +284,7 @@ def exchange(where: str, value: object) -> Callable[[PreTrainedModel], object]:
 
 PACKED = torch.nn.Parameter(torch.ones(96, 64).as_subclass(Packed), requires_grad=False)
 REFUSED: dict[str, tuple[Callable[[PreTrainedModel], object], str]] = {
-    "no norm at the end": (lambda model: delattr(model.model, "norm"), "parts"),
+    "no norm at the end": (lambda model: delattr(model.model, "norm"), "no attribute 'norm'"),
     "another activation": (exchange("model.layers.1.mlp.act_fn", torch.nn.GELU()), "SiLU"),
     "norms that differ": (exchange("model.layers.1.post_attention_layernorm.variance_epsilon", 1e-3), "epsilon"),
     "another norm": (exchange("model.layers.1.input_layernorm", torch.nn.LayerNorm(64, 1e-6)), "its weight and 1"),
