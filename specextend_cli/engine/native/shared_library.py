@@ -195,7 +195,7 @@ def _first_error(output: str) -> str:
 
 _DECLARED = re.sub("//.*", "", (_HERE / "specextend.h").read_text())
 _TYPES: dict[str, Any] = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
-_RETURNED = {"void": None, "int64_t": ctypes.c_int64, "const char*": ctypes.c_char_p}
+_RETURNED = {"void": None, "int64_t": ctypes.c_int64}
 
 
 def _declared(text: str) -> Iterator[tuple[str, Any]]:
@@ -214,7 +214,7 @@ Matrix, Layer, Model, ForwardStep = (_TYPES[name] for name in ("SxMatrix", "SxLa
 
 def _declare(loaded: ctypes.CDLL) -> None:
     """Tell what the functions of the interface take and return."""
-    for returned, name, taken in re.findall(r"SX_API ([\w ]+\*?) ?(sx_\w+)\((.*?)\);", _DECLARED, re.DOTALL):
+    for returned, name, taken in re.findall(r"SX_API (\w+) (sx_\w+)\((.*?)\);", _DECLARED, re.DOTALL):
         function = getattr(loaded, name)
-        function.argtypes = [kind for each in taken.split(",") if each != "void" for _, kind in _declared(each)]
-        function.restype = _RETURNED[returned.strip()]
+        function.argtypes = [kind for each in taken.split(",") for _, kind in _declared(each)]
+        function.restype = _RETURNED[returned]

@@ -34,28 +34,6 @@ using specextend::BFloat16;
 
 extern "C" {
 
-const char* sx_instructions(void) {
-#if defined(__AMX_BF16__) && defined(__AMX_INT8__)
-  return "AVX-512 with AMX";
-#elif defined(__AVX512BF16__) && defined(__AVX512VNNI__)
-  return "AVX-512 with VNNI and bfloat16";
-#elif defined(__AVX512VNNI__)
-  return "AVX-512 with VNNI";
-#elif defined(__AVX512F__)
-  return "AVX-512";
-#elif defined(__AVXVNNI__)
-  return "AVX2 with VNNI";
-#elif defined(__AVX2__)
-  return "AVX2";
-#elif defined(__ARM_FEATURE_DOTPROD)
-  return "NEON with dot products";
-#elif defined(__ARM_NEON)
-  return "NEON";
-#else
-  return "no vector instructions in particular";
-#endif
-}
-
 void sx_threads(int64_t threads) { specextend::Pool::shared().use(threads); }
 
 int64_t sx_forward(const SxModel* model, const SxStep* step) {

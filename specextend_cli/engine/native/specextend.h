@@ -87,7 +87,6 @@ typedef struct {
   int64_t placed;
 } SxStep;
 
-SX_API const char* sx_instructions(void);
 SX_API void sx_threads(int64_t threads);
 // 0, or 1 where nothing was computed: a token is none of the model's.
 SX_API int64_t sx_forward(const SxModel* model, const SxStep* step);
