@@ -87,7 +87,7 @@ def decode_batch(
             if began.reason:
                 yield number, Finished(began.reason, began.stop.count)
             else:
-                batch.add(began, sampler, choice, reader.cache, reader.prompts)
+                batch.add(began, sampler, choice, reader.cache)
             clock = perf_counter()
         if batch.live:
             running.append(batch.launch(reader.prompts))
@@ -203,15 +203,15 @@ class _Batch:
         self._sampler: Sampler  # of all live sequences
         self._tokens = torch.zeros(self.slots, dtype=torch.long, device=lm.device)  # the last one of each
 
-    def add(self, one: _Sequence, sampler: Sampler, choice: Tensor, read: KVCache, prompt: int) -> None:
-        """A sequence whose prompt was read, and its first token [1]; equal numbers are equal prompts."""
+    def add(self, one: _Sequence, sampler: Sampler, choice: Tensor, read: KVCache) -> None:
+        """A sequence whose prompt was read, and its first token [1]."""
         self._tokens[len(self.live)] = choice[0]
         if self.live:
             self._sampler.add(sampler)
         else:
             self._sampler = sampler
         self.live.append(one)
-        self.cache.add(read, prompt)
+        self.cache.add(read)
 
     def drop(self, one: _Sequence) -> None:
         """Free its slot; the last one moves there."""

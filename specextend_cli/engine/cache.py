@@ -28,10 +28,6 @@ ATTENDS = {"full_attention": True, "sliding_attention": True, "linear_attention"
 """Whether layers of a kind, by transformers' names, have keys and values in the cache; others have a state."""
 
 
-CACHED_SIZES = ("num_key_value_heads", "head_dim")
-"""What transformers calls the settings of which the shape of rows follows."""
-
-
 def row_shapes(config: PreTrainedConfig) -> dict[int, tuple[int, int]]:
     """Of each layer that attends, key-value heads and numbers of each: in Gemma 4 some layers differ from others.
 
@@ -115,8 +111,7 @@ class KVCache(Cache):
     rows after them belong to the positions that follow.
 
     Of a batch, the first `used` slots have sequences, and `length` is that of the longest. `lengths` [used] are those
-    of all, on the device; a forward writes the row of each that follows, and `grow` commits it. Sequence b's first
-    `common[b]` rows are those of sequence `leader[b]`, the first with the same prompt (both [used] int64, on the host).
+    of all, on the device; a forward writes the row of each that follows, and `grow` commits it.
     """
 
     def __init__(
@@ -152,7 +147,6 @@ class KVCache(Cache):
         states = [layer for layer in layers if isinstance(layer, RecurrentLayer)]
         self.states = RecurrentStates(states, slots)
         self._rows: list[int] = []  # `lengths` on the host
-        self._prompts: list[tuple[int, int]] = []  # a number and the length of each sequence's prompt
         if self.is_batch:
             self._seat()
         super().__init__(layers=layers)
@@ -254,33 +248,29 @@ class KVCache(Cache):
             into.copy_(computed)
         self.length = self.start = self.end
 
-    def add(self, read: KVCache, prompt: int) -> None:
-        """Copy a prompt's cache into the next slot. Equal numbers are equal prompts, whose rows are read together."""
+    def add(self, read: KVCache) -> None:
+        """Copy a prompt's cache into the next slot."""
         slot = slice(self.used, self.used + 1)
         for buffer, rows in zip(self.buffers, read.rows(0, read.length), strict=True):
             buffer[:, :, slot, :, : read.length] = rows
         self.states.add(self.used, read.states)
         self._rows.append(read.length)
-        self._prompts.append((prompt, read.length))
         self._seat()
 
     def drop(self, slot: int) -> None:
         """Free a slot; the last one moves there."""
-        last, length = self.used - 1, self._rows[-1]
+        last, length = self.used - 1, self._rows.pop()
         if slot < last:
             for buffer in self.buffers:
                 buffer[:, :, slot, :, :length] = buffer[:, :, last, :, :length]
             self.states.move(last, slot)
-        self._rows[slot], self._prompts[slot] = self._rows[-1], self._prompts[-1]
-        del self._rows[-1], self._prompts[-1]
+            self._rows[slot] = length
         self._seat()
 
     def _seat(self) -> None:
         """What follows of the sequences in the slots."""
         self.used, self.length = len(self._rows), max(self._rows, default=0)
         self.start, self.end = self.length, self.length + 1
-        self.leader = torch.tensor([self._prompts.index(prompt) for prompt in self._prompts], dtype=torch.long)
-        self.common = torch.tensor([length for _, length in self._prompts], dtype=torch.long)
         self.lengths = upload(self._rows, self.device)
         self.at = torch.arange(self.used, device=self.device)
         self.states.use(self.used)

@@ -223,7 +223,7 @@ def _of_batches(lm: LanguageModel, cache: KVCache, ids: Tensor, batches: Sequenc
             elif number < _DIFFER:  # there is no way back: a token more
                 lm.forward(ids[number : number + 1], slots.at.new_full((1,), cache.length), cache)
                 cache.commit()
-            slots.add(cache, number)
+            slots.add(cache)
         some = ids[-b:]
         yield "logits in a batch", _centred(lm.run(Step(some, slots.lengths, slots, sequences=b)).logits)
         slots.buffers.clear()
@@ -277,14 +277,14 @@ def results_of_head(head: EagleHead, backend: Backend) -> Results:
 
 
 @contextmanager
-def few_layers(lm: LanguageModel) -> Iterator[None]:
-    """The first and last two layers of a model alone, and the first of every other kind.
+def few_layers(lm: LanguageModel) -> Iterator[Sequence[int]]:
+    """The first and last two layers of a model alone, and the first of every other kind; their numbers in it.
 
     All, where some are recurrent or attend to the keys of others.
     """
     decoder, config = lm.model.get_decoder(), lm.config
     if lm.state_bytes or len(lm.layers_with_keys) < lm.layers or not hasattr(decoder, "layers"):
-        yield
+        yield range(lm.layers)
         return
     # transformers records hidden states by hooks, set at the first call that asks for them: of all layers, so now.
     some = torch.arange(2, device=lm.device)
@@ -295,7 +295,7 @@ def few_layers(lm: LanguageModel) -> Iterator[None]:
         (decoder, "layers", nn.ModuleList(decoder.layers[index] for index in chosen)),
         (config, "num_hidden_layers", len(chosen)),
         (lm, "layers_with_keys", list(range(len(chosen)))),
-        *((lm, name, tuple(getattr(lm, name)[i] for i in chosen)) for name in ("windows", "scales", "softmaxes")),
+        *((lm, name, tuple(getattr(lm, name)[i] for i in chosen)) for name in ("windows", "attending")),
     ]
     if getattr(config, "layer_types", None):
         changes.append((config, "layer_types", [config.layer_types[index] for index in chosen]))
@@ -306,7 +306,7 @@ def few_layers(lm: LanguageModel) -> Iterator[None]:
     try:
         for owner, name, value in changes:
             setattr(owner, name, value)
-        yield
+        yield chosen
     finally:
         for owner, name, value in reversed(before):
             setattr(owner, name, value)

@@ -36,8 +36,8 @@ class DecoderLayer:
 
     `attention_out` and `mlp_out` are norms of what is added to the states. `state_norm`: the first layer of an EAGLE-3
     head attends from the normed embedding beside the normed state, which is also what it adds to if
-    `residual_is_normed`. A query sees the newest `window` positions; scores are capped at `cap`; `kind` is that of its
-    RoPE, where layers have several.
+    `residual_is_normed`. A query sees the newest `window` positions; scores are capped at `cap`; `table` is the
+    number of its kind, where RoPE has several.
     """
 
     q: nn.Linear
@@ -59,7 +59,7 @@ class DecoderLayer:
     scale: float
     window: int | None = None
     cap: float | None = None
-    kind: str | None = None
+    table: int = 0
     residual_is_normed: bool = False
 
 
@@ -106,9 +106,7 @@ def _of_model(lm: LanguageModel) -> Decoder:
     config: Any = lm.config
     if lm.state_bytes:
         raise NotOursError("some of its layers are recurrent")
-    if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
-        raise NotOursError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
-    if any(softmax.sinks is not None for softmax in lm.softmaxes):
+    if any(layer.softmax.sinks is not None for layer in lm.attending):
         raise NotOursError("some of its layers attend with sinks")
     if getattr(config, "logit_scale", None) not in (None, 1):
         raise NotOursError(f"{type(lm.model).__name__} has logit_scale")
@@ -121,18 +119,16 @@ def _of_model(lm: LanguageModel) -> Decoder:
     layers = tuple(
         reader.layer(
             module,
-            scale=lm.scales[index],
-            window=lm.windows[index],
-            cap=lm.softmaxes[index].softcap,
-            kind=config.layer_types[index] if kinds else None,
+            scale=own.scale,
+            window=own.window,
+            cap=own.softmax.softcap,
+            table=kinds.index(config.layer_types[index]) if kinds else 0,
         )
-        for index, module in enumerate(decoder.layers)
+        for index, (module, own) in enumerate(zip(decoder.layers, lm.attending, strict=True))
     )
     norm = reader.norm(decoder.norm)
     reader.check_complete(lm.model, embedding, head)
     scale = getattr(embedding, "embed_scale", torch.ones(()))  # a tensor, rounded to the model's format
-    factors = (getattr(config, f"{name}_multiplier", None) or 1.0 for name in ("embedding", "residual"))
-    embedding_multiplier, residual_multiplier = map(float, factors)
     return Decoder(
         layers,
         embedding,
@@ -145,8 +141,8 @@ def _of_model(lm: LanguageModel) -> Decoder:
         lm.dtype,
         lambda: decoder.rotary_emb,
         kinds,
-        embedding_multiplier=embedding_multiplier * float(scale.to(lm.dtype)),
-        residual_multiplier=residual_multiplier,
+        embedding_multiplier=float(getattr(config, "embedding_multiplier", None) or 1.0) * float(scale.to(lm.dtype)),
+        residual_multiplier=float(getattr(config, "residual_multiplier", None) or 1.0),
         logits_divisor=float(getattr(config, "logits_scaling", None) or 1.0),
         logits_cap=getattr(config, "final_logit_softcapping", None),
     )

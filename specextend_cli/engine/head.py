@@ -26,7 +26,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.head_config import HeadConfig
-from specextend_cli.engine.step import Output, Runner, Step
+from specextend_cli.engine.step import ModuleRunner, Output, Runner, Step
 
 if TYPE_CHECKING:
     from specextend_cli.engine.lm import LanguageModel
@@ -225,14 +225,3 @@ class EagleHead(nn.Module):
             hidden = self.fc(torch.cat((embeddings, states), -1))
         hidden = hidden[None]
         return hidden, embeddings[None], self.rotary(hidden, positions[None])
-
-
-class ModuleRunner(Runner):
-    """Runs a head by its own modules."""
-
-    def __init__(self, head: EagleHead) -> None:
-        self._head = head
-
-    def run(self, step: Step) -> Output:
-        """See `Runner`."""
-        return self._head.run_modules(step)

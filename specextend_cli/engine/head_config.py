@@ -56,8 +56,3 @@ class HeadConfig:
     def joined(self) -> int:
         """Numbers that its `fc` reads."""
         return 2 * self.hidden if self.generation == 1 else self.fused * self.target_hidden
-
-    @property
-    def cached(self) -> int:
-        """Numbers that one token adds to its cache."""
-        return 2 * self.layers * self.kv_heads * self.head_dim

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -12,13 +12,12 @@ from transformers import PreTrainedModel
 
 from specextend_cli.engine.attention import NAME, register
 from specextend_cli.engine.attention.batched import batched
-from specextend_cli.engine.attention.function import UnsupportedError
-from specextend_cli.engine.attention.softmax import SoftmaxOptions
+from specextend_cli.engine.attention.function import LayerQueries, UnsupportedError
 from specextend_cli.engine.attention_backends import backend_for, preferred
-from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, key_sources, row_shapes
+from specextend_cli.engine.cache import ATTENDS, KVCache, key_sources, row_shapes
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
-from specextend_cli.engine.step import Output, Runner, Step
+from specextend_cli.engine.step import ModuleRunner, Output, Runner, Step
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.tree import DraftTree
@@ -47,16 +46,14 @@ class LanguageModel:
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
-        self.stock = ModelRunner(self)
+        self.stock = ModuleRunner(self)
         self.runner: Runner = self.stock
-        self.scales: tuple[float, ...] = ()
-        """By which each layer that attends multiplies its scores."""
+        self.attending: tuple[LayerQueries, ...] = ()
+        """How each layer that attends does: the queries are a probe's."""
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
         self.layers_with_keys: list[int] = []
         """Layers with keys of their own in the cache; others attend by those, or have none."""
-        self.softmaxes: tuple[SoftmaxOptions, ...] = ()
-        """What else it attends by."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
         self.exact_rows: int | None = None
@@ -68,9 +65,9 @@ class LanguageModel:
                     stock = stock_logits(model)
                 model.set_attn_implementation(NAME)
                 self.refused: dict[str, str] = {}
-                *others, last = preferred(self.device, backend)
-                if not any(self._can_attend_by(name, stock, check) for name in others):
-                    self._attend_by(last, stock, check)
+                for name in (names := preferred(self.device, backend)):
+                    if self._attends_by(name, stock, check, is_last=name == names[-1]):
+                        break
         except UnsupportedModelError:
             model.set_attn_implementation(own)
             raise
@@ -94,26 +91,24 @@ class LanguageModel:
         full = [index for index in self.layers_with_keys if self.windows[index] is None]
         return min(full or self.layers_with_keys, key=lambda index: abs(index - layer))
 
-    def _can_attend_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None]) -> bool:
-        """`_attend_by`, if it can be done."""
+    def _attends_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None], *, is_last: bool) -> bool:
+        """Use that back end, compared with the model's own logits (see `stock_logits`); the last one's errors raise."""
         try:
-            self._attend_by(name, stock, check)
+            self.attention, self.backend = name, backend_for(self.device, name)
+            self._probe()
+            wrong = difference(self.model, stock, self._read)
+            if wrong is not None:
+                raise UnsupportedModelError(self.model, wrong)
+            check(self)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # Triton's errors have no common class
+            if is_last:
+                raise
             check_alive(self.device)
             self.refused[name] = getattr(error, "why", None) or f"{type(error).__name__}: {error}"
             return False
         return True
-
-    def _attend_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None]) -> None:
-        """Use that back end, compared with the model's own logits (see `stock_logits`). ModelError: wrong."""
-        self.attention, self.backend = name, backend_for(self.device, name)
-        self._probe()
-        wrong = difference(self.model, stock, self._read)
-        if wrong is not None:
-            raise UnsupportedModelError(self.model, wrong)
-        check(self)
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""
@@ -127,9 +122,8 @@ class LanguageModel:
         if set(queries) != set(cache.buffer_of):
             raise UnsupportedModelError(self.model, "not all of its layers call the registered attention function")
         self.state_bytes = cache.states.nbytes
-        found = {index: queries[index] for index in cache.buffer_of}
-        self.windows = tuple(found[index].window if index in found else None for index in range(self.layers))
-        self.scales = tuple(layer.scale for layer in found.values())
+        self.attending = tuple(queries[index] for index in cache.buffer_of)
+        self.windows = tuple(queries[index].window if index in queries else None for index in range(self.layers))
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
@@ -137,7 +131,6 @@ class LanguageModel:
         sources = key_sources(self.config)
         written = [index for index in cache.buffer_of if not cache.of_layer(index)[0, 0, 0, 0].isinf().all()]
         self.layers_with_keys = [index for index in written if sources[index] == index]
-        self.softmaxes = tuple(layer.softmax for layer in found.values())
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -172,21 +165,29 @@ class LanguageModel:
             step.key_positions = step.cache.positions
         return self.runner.run(step)
 
+    def run_modules(self, step: Step) -> Output:
+        """`run` by transformers' own code, rows being reserved."""
+        logits, states = self.run_layers(step)
+        features = torch.cat(states, -1).flatten(0, 1) if states else None
+        return Output(logits.flatten(0, 1), features, queries=step.queries)
+
     def run_layers(self, step: Step) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """By transformers' own code: logits, and the hidden states that were asked for, each [sequences, n, hidden].
+        """Logits, and the hidden states that were asked for, each [sequences, n, hidden].
 
         Recurrent layers follow a chain; RuntimeError for a tree that branches.
         """
         cache = step.cache
         step.upload()
-        is_ours = isinstance(cache, KVCache)  # else that of a captured forward
-        if is_ours and cache.is_batch:
+        following: AbstractContextManager[None] = nullcontext()
+        if not isinstance(cache, KVCache):  # that of a captured forward
+            pass
+        elif cache.is_batch:
             step.backend, step.tree_mask = batched, cache.mask()
-        elif is_ours and cache.states:
+        elif cache.states:
             if step.tree is not None and not step.tree.is_chain:
                 raise RuntimeError("recurrent layers follow a chain of tokens, not a tree")
-            cache.states.reserve(len(step), is_chain=step.tree_mask is not None)
-        with cache.states.forward() if is_ours else nullcontext():
+            following = cache.states.forward(len(step), is_chain=step.tree_mask is not None)
+        with following:
             out = self.model(
                 input_ids=step.tokens.view(step.sequences, -1),
                 position_ids=step.positions.view(step.sequences, -1),
@@ -199,19 +200,6 @@ class LanguageModel:
         return out.logits, tuple(out.hidden_states[layer] for layer in step.feature_layers)
 
 
-class ModelRunner(Runner):
-    """Runs a language model by transformers' own code."""
-
-    def __init__(self, lm: LanguageModel) -> None:
-        self._lm = lm
-
-    def run(self, step: Step) -> Output:
-        """See `Runner`."""
-        logits, states = self._lm.run_layers(step)
-        features = torch.cat(states, -1).flatten(0, 1) if states else None
-        return Output(logits.flatten(0, 1), features, queries=step.queries)
-
-
 def check_supported(model: PreTrainedModel) -> None:
     """ModelError unless the model is a decoder with attention that is reachable through the hooks."""
     config = model.config
@@ -222,7 +210,7 @@ def check_supported(model: PreTrainedModel) -> None:
     differing = set(getattr(config, "per_layer_attributes", None) or ())
     if "kv_lora_rank" in differing or getattr(config, "kv_lora_rank", None):
         refuse("its attention keeps a compressed cache (MLA)")
-    if others := differing - set(CACHED_SIZES):
+    if others := differing - {"num_key_value_heads", "head_dim"}:
         refuse(f"its layers differ in {', '.join(sorted(others))}, which is not known here")
     rope = getattr(config, "rope_parameters", None) or {}
     ropes = [rope, *(each for each in rope.values() if isinstance(each, dict))]  # one for all layers, or by their kind

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from transformers import Cache
 
 from specextend_cli.engine.attention import NAME, ForwardContext
-from specextend_cli.engine.head import EagleHead, ModuleRunner
+from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.step import Runner, Step
+from specextend_cli.engine.step import ModuleRunner, Runner, Step
 
 
 class MtpHead(EagleHead):

@@ -1,4 +1,4 @@
-"""Linear layers and embeddings whose weights have four or eight bits, and no other form in memory.
+"""Linear layers and embeddings whose weights have four to eight bits, and no other form in memory.
 
 One token's product with a matrix reads every weight once: with four bits a weight that takes a quarter of the time. The
 native library's kernel multiplies few rows; it rounds them to eight bits, unless the model is in float32. For many rows
@@ -8,17 +8,18 @@ rounding. A model whose whole forward is native (`native_runner.py`) reads promp
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from specextend_cli.engine import native
-from specextend_cli.engine.native import kernels
-from specextend_cli.engine.native.kernels import FORMATS, PackedKind
+from specextend_cli.engine.native.kernels import FORMATS, use_threads
+from specextend_cli.engine.native.shared_library import Matrix, library
 from specextend_cli.engine.transfer import in_large_pages
 
 GROUP = 32  # columns whose scales are stored together
@@ -30,8 +31,31 @@ _STEP = 8  # columns whose codes are stored together
 _LINE = 64  # bytes of a line of the processor's cache
 
 
+class PackedKind(NamedTuple):
+    """A kind of SxMatrix of four to eight bits: its number, bits, and numbers in `scales` for 32 columns of a row."""
+
+    number: int
+    bits: int
+    scales: int
+
+
+FOUR_BIT = PackedKind(1, 4, 2)
+_SIX_BIT, _EIGHT_BIT, _EIGHT_BIT_ZERO = PackedKind(2, 6, 2), PackedKind(3, 8, 1), PackedKind(4, 8, 2)
+KIND_OF_BLOCKS = {
+    "Q4_0": FOUR_BIT,
+    "Q4_1": FOUR_BIT,
+    "Q5_0": _EIGHT_BIT,
+    "Q5_1": _EIGHT_BIT_ZERO,
+    "Q8_0": _EIGHT_BIT,
+    "Q4_K": FOUR_BIT,
+    "Q5_K": _EIGHT_BIT_ZERO,
+    "Q6_K": _SIX_BIT,
+}
+"""What blocks of GGUF's types, by their names, are packed as."""
+
+
 class Tiles(nn.Module):
-    """A matrix [rows, columns] of four or eight bits a weight as the kernel takes it (`native/int4_matmul.h`).
+    """A matrix [rows, columns] of four to eight bits a weight as the kernel takes it (`native/int4_matmul.h`).
 
     Codes [rows / 16, columns / 8, 16 * bits] hold eight columns of every row, of eight bits the upper halves first.
     Scales [rows / 16, columns / 32, 1 or 2, 16], bfloat16, are what the kind says of 32 columns.
@@ -53,9 +77,19 @@ class Tiles(nn.Module):
         """Neither moved nor cast with the module that it is in: a draft head shares its target's embedding."""
         return self
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """Rows [n, columns] -> [n, rows]."""
-        return kernels.int4_matmul(rows, self.kind, self.codes, self.scales)
+    @property
+    def matrix(self) -> Any:
+        """The library's structure, which points to both."""
+        at = self.codes.data_ptr(), self.scales.data_ptr()
+        return Matrix(self.kind.number, self.rows, self.columns, *at, None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [n, columns] -> [n, rows]."""
+        read, out = x.float().contiguous(), torch.empty(len(x), self.rows)
+        use_threads()
+        is_exact = x.dtype == torch.float32
+        library().sx_int4_matmul(ctypes.byref(self.matrix), read.data_ptr(), len(x), is_exact, out.data_ptr())
+        return out.to(x.dtype)
 
     def set_blocks(self, type_number: int, blocks: Tensor, first: int = 0) -> None:
         """Take rows from `first` on from blocks [count, bytes], uint8, of a type of GGUF's, whole tiles.
@@ -63,7 +97,11 @@ class Tiles(nn.Module):
         ValueError: a scale is not finite.
         """
         some = slice(first // ROWS, (first + len(blocks)) // ROWS)
-        kernels.pack(type_number, blocks, self.codes[some], self.scales[some])
+        codes, scales, read = self.codes[some], self.scales[some], blocks.contiguous()
+        sizes, at = (ROWS * len(codes), self.columns), (codes.data_ptr(), scales.data_ptr())
+        use_threads()
+        if library().sx_pack(type_number, read.data_ptr(), *sizes, *at):
+            raise ValueError("a tensor has values that are not finite")
 
     def set_rounded(self, weight: Tensor) -> None:
         """Take the weights [rows, columns], rounded to four bits."""
@@ -78,11 +116,18 @@ class Tiles(nn.Module):
 
     def unpacked(self, dtype: torch.dtype) -> Tensor:
         """The weights [rows, columns]."""
-        return kernels.unpack(self.kind, self.codes, self.scales, dtype)
+        out = torch.empty(self.rows, self.columns, dtype=dtype)
+        use_threads()
+        library().sx_unpack(ctypes.byref(self.matrix), dtype == torch.bfloat16, out.data_ptr())
+        return out
 
     def unpacked_rows(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
-        """Some rows, [.., columns] of `rows` [..]."""
-        return kernels.unpack_rows(self.kind, self.codes, self.scales, rows, dtype)
+        """Some rows, [.., columns] of `rows` [..], which are not checked."""
+        out, ids = torch.empty(*rows.shape, self.columns, dtype=dtype), rows.contiguous()
+        is_bf16, matrix = dtype == torch.bfloat16, ctypes.byref(self.matrix)
+        use_threads()
+        library().sx_unpack_rows(matrix, is_bf16, ids.data_ptr(), ids.numel(), out.data_ptr())
+        return out
 
 
 class PackedLinear(nn.Linear):
@@ -147,7 +192,7 @@ def round_to_four_bit(model: nn.Module) -> None:
         for name, module in model.named_modules()
         if type(module) is nn.Linear and module.in_features % GROUP == 0 and module.out_features % ROWS == 0
     }
-    packed = [Tiles(kernels.FOUR_BIT, stock.out_features, stock.in_features) for stock in layers.values()]
+    packed = [Tiles(FOUR_BIT, stock.out_features, stock.in_features) for stock in layers.values()]
     lay_out(packed)
     for (name, stock), tiles in zip(layers.items(), packed, strict=True):
         tiles.set_rounded(stock.weight.detach())

@@ -15,8 +15,6 @@ import pwd
 import stat
 from pathlib import Path
 
-_RECORD = ".sha256"
-
 
 class UntrustedError(PermissionError):
     """Another user could have written the file; the message says what to do."""
@@ -36,9 +34,8 @@ def make_private(directory: Path) -> None:
     """Create `directory`, or restrict it, for this user alone. UntrustedError where others can replace it."""
     create(directory)
     real = directory.resolve()
-    found = real.stat()
-    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != 0o700:
-        real.chmod(0o700)  # made by hand, with a looser umask
+    if real.stat().st_uid == os.geteuid():
+        real.chmod(0o700)  # it may have been made by hand, with a looser umask
     _check_place(real)
 
 
@@ -123,7 +120,7 @@ def _is_own_group(group: int) -> bool:
 
 
 def _record(file: Path) -> Path:
-    return file.with_name(f"{file.name}{_RECORD}")
+    return file.with_name(f"{file.name}.sha256")
 
 
 def sha256(file: Path) -> str:

@@ -64,16 +64,17 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         super().__init__()
         self.is_batch = is_batch
         self.record_past = not is_batch  # single tokens, too, leave the states alone
-        self.state = _NOTHING  # after the committed tokens
+        self.hold(_NOTHING)
         self._new = _NOTHING  # after the uncommitted ones
         self._columns: Tensor | None = None  # of a chain: the convolution's inputs before and in it [1, channels, m]
         self.recorded: Callable[[int], Tensor] | None = None
         """Of a chain: the recurrence's state after its first rows."""
 
-    def start(self) -> None:
-        """A forward begins."""
-        self.conv_states[0], self.recurrent_states[0] = self.state
-        self.has_previous_state[0] = self.state.conv is not None
+    def hold(self, state: State) -> None:
+        """Have the states after the committed tokens, from which forwards go on."""
+        self.state = state
+        self.conv_states[0], self.recurrent_states[0] = state
+        self.has_previous_state[0] = state.conv is not None
 
     def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
         """Nothing to do."""
@@ -101,12 +102,13 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
 
     def commit(self, rows: int, of: int) -> None:
         """Commit the first `rows` of `of` uncommitted ones; fewer than all only of a chain."""
-        self.state = self._new
+        state = self._new
         if rows < of:
             assert self._columns is not None
             size = self._columns.shape[-1] - of
             conv = self._columns[..., rows : rows + size].clone()
-            self.state = State(conv, self.recorded(rows) if self.recorded else None)
+            state = State(conv, self.recorded(rows) if self.recorded else None)
+        self.hold(state)
 
     def drop(self) -> None:
         """Forget what is uncommitted."""
@@ -117,15 +119,13 @@ class StateBuffers:
     """Memory for the states of all layers, which are alike: `states` by layer, each [slots, ...], may be changed there.
 
     `addresses` are those of the first layer's states of its convolution and of its recurrence (0 without): the other
-    layers' follow. None where recurrences are not in single precision.
+    layers' follow.
     """
 
     def __init__(self, like: Sequence[State], slots: int) -> None:
         whole = like[0].made(lambda part: part.new_zeros(len(like), slots, *part.shape[1:]))
         self.states = [whole.made(itemgetter(number)) for number in range(len(like))]
-        self.addresses: tuple[int, ...] | None = None
-        if whole.recurrent is None or whole.recurrent.dtype == torch.float32:
-            self.addresses = tuple(0 if part is None else part.data_ptr() for part in whole)
+        self.addresses = tuple(0 if part is None else part.data_ptr() for part in whole)
 
     def put(self, slot: int, states: Sequence[State]) -> None:
         """Copy states [1, ...] that lie elsewhere."""
@@ -157,21 +157,16 @@ class RecurrentStates:
         """Memory of the committed states."""
         return sum(part.nbytes for layer in self.layers for part in layer.state if part is not None)
 
-    def reserve(self, rows: int, *, is_chain: bool) -> None:
-        """A forward of `rows` tokens in order follows; of a chain, fewer of them may be committed.
+    @contextmanager
+    def forward(self, rows: int, *, is_chain: bool) -> Iterator[None]:
+        """While the layers compute `rows` tokens in order; of a chain, fewer of them may be committed.
 
         RuntimeError: others are uncommitted.
         """
         if self._rows:
             raise RuntimeError("recurrent layers go on from committed tokens only")
         self._rows, self._is_chain = rows, is_chain
-
-    @contextmanager
-    def forward(self) -> Iterator[None]:
-        """While the layers compute the forward."""
-        for layer in self.layers:
-            layer.start()
-        with running() if self._is_chain else nullcontext():
+        with running() if is_chain else nullcontext():
             yield
 
     def addresses(self) -> tuple[int, ...] | None:
@@ -188,8 +183,6 @@ class RecurrentStates:
             return None
         self._buffers = self._buffers or [StateBuffers(states, 1), StateBuffers(states, 1)]
         old, new = self._buffers[0], self._buffers[-1]
-        if old.addresses is None or new.addresses is None:
-            return None
         if not self._in_buffers:
             old.put(0, states)
             self._set(old.states)
@@ -202,18 +195,15 @@ class RecurrentStates:
 
     def _set(self, states: Sequence[State]) -> None:
         for layer, state in zip(self.layers, states, strict=True):
-            layer.state = state
+            layer.hold(state)
 
     @torch.inference_mode()
     def commit(self, path: Sequence[int] | None) -> None:
         """Commit the rows `path`: all of a block, the first ones of a chain, or nodes of a tree from its root on.
 
-        None: all of them. RuntimeError for others, and for all of a tree.
+        None: all of them. RuntimeError for others.
         """
-        if path is None:
-            if self._commit_row and self._rows > 1:
-                raise RuntimeError("which nodes of a tree are committed has to be said")
-            path = range(self._rows)
+        path = range(self._rows) if path is None else path
         if self._commit_row and path:
             self._commit_row(path[-1])
             self._buffers.reverse()

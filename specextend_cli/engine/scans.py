@@ -52,48 +52,35 @@ def _replace(file: Any, name: str, call: Callable[..., Any]) -> None:
     original = getattr(file, name)
     if getattr(original, "follows_tokens", False):
         return
+    # transformers' own code, also where a package of kernels takes its place: those expect long blocks.
+    stock = inspect.unwrap(original)
+    known = inspect.signature(stock).parameters
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         now = RUNNING.get()
         if not now:
             return original(*args, **kwargs)
-        return call(original, now[-1], *args, **kwargs)
+        return call(stock, now[-1], *args, **{name: value for name, value in kwargs.items() if name in known})
 
     wrapper.follows_tokens = True  # type: ignore[attr-defined]
     setattr(file, name, wrapper)
 
 
-def _torch_path(function: Callable[..., Any]) -> Callable[..., Any]:
-    """transformers' own code, also where a package of kernels takes its place: those expect long blocks."""
-    innermost: Callable[..., Any] = inspect.unwrap(function)
-    return innermost
-
-
-def _convolve(original: Callable[..., Tensor], layer: Any, seen: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _convolve(stock: Callable[..., Tensor], layer: Any, seen: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The outputs [b, channels, n]. In a captured forward, `seen` are the rows' windows [n, channels, size]."""
-    known = _parameters(original)
-    outputs = _torch_path(original)(seen, *args, **{name: value for name, value in kwargs.items() if name in known})
+    outputs = stock(seen, *args, **kwargs)
     convolved: Tensor = outputs if isinstance(layer, RecurrentLayer) else layer.convolved(outputs[..., -1])
     return convolved
 
 
-def _scan(file: Any, original: Callable[..., Any], layer: Any, *args: Any, **kwargs: Any) -> Any:
+def _scan(file: Any, stock: Callable[..., Any], layer: Any, *args: Any, **kwargs: Any) -> Any:
     """The outputs [1, n, ...] of the rows, and the state after them."""
-    known = _parameters(original)
-    bound = inspect.signature(_torch_path(original)).bind(
-        *args, **{name: value for name, value in kwargs.items() if name in known}
-    )
+    given = inspect.signature(stock).bind(*args, **kwargs).arguments
     if not isinstance(layer, RecurrentLayer):  # a captured forward has kernels for it (`cuda/stock.py`)
-        return layer.scan(bound.arguments)
-    given = {**bound.arguments, "output_final_state": True}
-    given.pop("kwargs", None)
+        return layer.scan(given)
+    given["output_final_state"] = True
     given.pop("chunk_size", None)
-    step = _torch_path(getattr(file, _STEP))
+    step = inspect.unwrap(getattr(file, _STEP))
     layer.recorded = lambda rows: step(**{**given, **{name: given[name][:, :rows] for name in _OVER}})[1]
     return step(**given)
-
-
-@functools.cache
-def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    return frozenset(inspect.signature(_torch_path(function)).parameters)

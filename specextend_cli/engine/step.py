@@ -133,3 +133,15 @@ class Runner(Protocol):
     def batch_size(self, most: int) -> int:
         """The largest number of sequences up to `most` that needs memory for no more of them."""
         return most
+
+
+class ModuleRunner(Runner):
+    """Runs a model or a head by its own modules."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def run(self, step: Step) -> Output:
+        """See `Runner`."""
+        output: Output = self._model.run_modules(step)
+        return output

@@ -49,7 +49,7 @@ void attention(const char* name) {
   const int64_t from[nodes] = {270, 200, 519, 0, 447};
   for (bool has_window : {false, true}) {
     const Scoring scoring = {.9f, has_window ? .7f : 0};
-    attend<T, float>(q.data(), 1, heads, 3, nodes, dim, cached, {}, &seen, nodes, chain.data(), paths,
+    attend<T, float>(q.data(), 1, heads, 3, nodes, dim, cached, &seen, nodes, chain.data(), paths,
                      has_window ? from : nullptr, scoring, few.data());
     print(name, few);
     attend_causal<T>(q.data(), prompt * dim, dim, heads, 3, prompt, dim, cached, seen, scoring, has_window ? 99 : 0,

@@ -21,7 +21,7 @@ from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native import kernels as single
 from specextend_cli.engine.native import shared_library as module
-from specextend_cli.engine.native.kernels import KIND_OF_BLOCKS
+from specextend_cli.engine.packed import KIND_OF_BLOCKS
 from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.tree import DraftTree, root
@@ -144,24 +144,6 @@ def test_rows_in_bfloat16_are_rounded_to_eight_bits_by_groups(kernels: str) -> N
     assert tiles(x)[5].isnan().all()
     assert not tiles(x)[6].isnan().any()
     assert not tiles(torch.full((1, 96), torch.inf).bfloat16()).isfinite().any()
-
-
-@ours
-def test_products_of_other_shapes_are_refused(kernels: str) -> None:
-    tiles, _ = matrix(32, 96, Kind.Q4_1)
-    kind, codes, scales, x = tiles.kind, tiles.codes, tiles.scales, torch.randn(2, 96)
-    single.int4_matmul(x, kind, codes, scales)
-    for wrong in (
-        (x[:, :64], kind, codes, scales),
-        (x[:, :40], kind, codes, scales),
-        (x.double(), kind, codes, scales),
-        (x, KIND_OF_BLOCKS["Q8_0"], codes, scales),
-        (x, kind, codes, scales.float()),
-        (x, kind, codes[:1], scales),
-        (x, kind, codes.int(), scales),
-    ):
-        with pytest.raises(ValueError, match="packed matrix"):
-            single.int4_matmul(*wrong)
 
 
 @ours
@@ -317,7 +299,7 @@ def test_a_tree_node_equals_plain_decoding_bit_for_bit(
     [("sse2 avx2", "portable"), ("avx2 fma f16c bmi1 bmi2", "avx2"), ("asimd asimddp", "neon-dotprod")],
 )
 def test_the_best_instructions_that_a_cpu_has(flags: str, best: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "processor", lambda: (f"flags : {flags}", "any"))
+    monkeypatch.setattr(module, "features", lambda: frozenset(flags.split()))
     monkeypatch.delenv(module.VARIABLE, raising=False)
     assert module.instructions() == best
     monkeypatch.setenv(module.VARIABLE, "portable")
@@ -333,7 +315,7 @@ def test_tiles_are_used_where_the_system_allows_it(allowed: bool, best: str, mon
     flags = " ".join(sorted(module.INSTRUCTIONS["avx512-amx"][0]))
     monkeypatch.setattr(module.Path, "read_text", lambda _: f"processor : 0\nflags : {flags}\n")
     monkeypatch.setattr(module, "_may_use_tiles", lambda: allowed)
-    monkeypatch.setattr(module, "processor", module.processor.__wrapped__)
+    monkeypatch.setattr(module, "features", module.features.__wrapped__)
     monkeypatch.delenv(module.VARIABLE, raising=False)
     assert module.instructions() == best
 

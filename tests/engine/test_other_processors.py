@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.engine.native.shared_library import INSTRUCTIONS, SOURCES, processor
+from specextend_cli.engine.native.shared_library import INSTRUCTIONS, SOURCES, features
 
 PROGRAM = Path(__file__).with_name("kernel_sums.cpp")
 
@@ -39,7 +39,7 @@ def test_every_instruction_set(name: str, tmp_path: Path, request: pytest.Fixtur
         if not shutil.which(compiler) or emulator is None:
             pytest.skip("no cross compiler and emulator (Debian: g++-aarch64-linux-gnu, qemu-user)")
         runner = (emulator,)
-    elif not INSTRUCTIONS[name][0] <= set(processor()[0].split()):
+    elif not INSTRUCTIONS[name][0] <= features():
         pytest.skip("this processor lacks them")
     expected = request.getfixturevalue("expected")  # not where it is skipped: it is compiled
     found = sums(name, tmp_path, compiler, *runner)

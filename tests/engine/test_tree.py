@@ -85,7 +85,7 @@ class ScriptedModel(Scripted, ModelDrafter):
     _forward = _expand = _remember = None  # type: ignore[assignment]
 
     def __init__(self, tree: DraftTree) -> None:
-        Scripted.__init__(self, tree)
+        self.tree = tree
         self.forwards: list[int] = []
 
     def propose(self, shape: TreeShape) -> DraftTree:

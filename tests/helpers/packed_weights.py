@@ -10,8 +10,7 @@ from gguf import GGMLQuantizationType as Kind
 from torch import Tensor, nn
 from transformers import PreTrainedModel, Qwen2Config
 
-from specextend_cli.engine.native.kernels import KIND_OF_BLOCKS
-from specextend_cli.engine.packed import PackedLinear, Tiles
+from specextend_cli.engine.packed import KIND_OF_BLOCKS, PackedLinear, Tiles
 from tests.engine.tiny_models import COMMON, make, tiny
 from tests.helpers.gguf_files import quantized
 

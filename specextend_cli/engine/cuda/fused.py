@@ -49,8 +49,8 @@ class _Layer:
     @classmethod
     def of(cls, layer: DecoderLayer, rope: Rope) -> _Layer:
         """NotOursError for what the kernels do not compute."""
-        if layer.is_gelu or layer.cap or layer.attention_out or layer.mlp_out or layer.kind:
-            raise NotOursError("its layers are not those of Llama: GELU, capped scores, further norms or several RoPEs")
+        if layer.is_gelu or layer.cap or layer.attention_out or layer.mlp_out:
+            raise NotOursError("its layers are not those of Llama: GELU, capped scores or further norms")
         q_norm, k_norm, mlp_norm = _norm(layer.q_norm), _norm(layer.k_norm), _norm(layer.mlp_norm)
         if mlp_norm is None or (q_norm is None) != (k_norm is None):
             raise NotOursError("its layers lack a norm")
@@ -172,8 +172,8 @@ class FusedModel:
 
     def __init__(self, lm: LanguageModel) -> None:
         read = Decoder.of(lm)
-        if read.logits_cap:
-            raise NotOursError("its logits are capped")
+        if read.logits_cap or read.kinds:
+            raise NotOursError("its logits are capped, or its layers have several RoPEs")
         self._read, self._rotary = read, Rotary(read.rope)
         self.is_current = self._rotary.is_current
         layers = [_Layer.of(layer, self._rotary.rope) for layer in read.layers]

@@ -32,25 +32,15 @@ struct Cached {
   }
 };
 
-// Sequences that begin with the same rows, or null: sequence b's first `common[b]` rows are those of `leader[b]`, the
-// first such sequence. Their queries are folded into rows over the same keys, a part at a time (shared-prefix
-// attention, Hydragen, arXiv 2402.05099).
-struct SharedPrefix {
-  const int64_t *leader, *common;
-
-  int64_t parts(int64_t b) const { return leader ? common[b] / kPart : 0; }
-  bool leads(int64_t b) const { return !leader || leader[b] == b; }
-};
-
 // Queries q [sequences, heads * groups, nodes, dim] over the cached rows: of sequence b the first `seen[b]`, which all
 // of them see, and `own` rows after those, as `tree` [nodes, own] says, which is added to their scores. `from`
 // [sequences, nodes] is the first row that a query sees, were a node's path cached behind its sequence; null: all are
-// 0. With it no prefix may be shared. `out` takes [sequences, nodes, heads * groups, dim]. dim is a multiple of 32.
+// 0. `out` takes [sequences, nodes, heads * groups, dim]. dim is a multiple of 32.
 // Every query sees at least one key.
 template <typename T, typename Out>
 void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_t nodes, int64_t dim,
-            const Cached<T>& cached, const SharedPrefix& prefix, const int64_t* seen, int64_t own, const float* tree,
-            const Paths& paths, const int64_t* from, const Scoring& scoring, Out* out) {
+            const Cached<T>& cached, const int64_t* seen, int64_t own, const float* tree, const Paths& paths,
+            const int64_t* from, const Scoring& scoring, Out* out) {
   const int64_t rows = groups * nodes, longest = *std::max_element(seen, seen + sequences);
   const int64_t full = longest / kPart;               // parts of cached keys alone, in the longest sequence
   const int64_t parts = (longest + own) / kPart + 1;  // a path may end in another part than it begins in
@@ -68,43 +58,11 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
     const auto [least, most] = std::minmax_element(from + b * nodes, from + (b + 1) * nodes);
     return Range{*least, *most};
   };
-  // A part of the prefix that `b` shares with others, for all of them.
-  const auto read_prefix = [&](int64_t b, int64_t h, int64_t part) {
-    static thread_local std::vector<int64_t> members;
-    static thread_local std::vector<T> asked;
-    static thread_local std::vector<float> numbers;
-    members.clear();
-    for (int64_t other = b; other < sequences; ++other)
-      if (prefix.leader[other] == b) members.push_back(other);
-    const int64_t many = static_cast<int64_t>(members.size()) * rows;
-    asked.resize(many * dim);
-    numbers.resize(PartialSoftmax::size(many, dim));
-    const PartialSoftmax together = PartialSoftmax::at(numbers.data(), many, dim);
-    T* to = asked.data();
-    for (const int64_t other : members) to = std::copy_n(q + (other * heads + h) * rows * dim, rows * dim, to);
-    Reader<T>& reader = Reader<T>::of_thread(many, dim, own);
-    reader.ask(asked.data(), scoring);
-    reader.gather_in(together);
-    reader.clear();
-    for (int64_t first = part * kPart; first < (part + 1) * kPart; first += kBlock)
-      reader.see(cached.span(b, h, first, kBlock), cached.span(b, h, first + kBlock, kBlock));
-    for (int64_t at = 0; const int64_t other : members) {
-      const PartialSoftmax one = partial(other * heads + h, part);
-      std::copy_n(together.out + at * dim, rows * dim, one.out);
-      std::copy_n(together.top + at, rows, one.top);
-      std::copy_n(together.total + at * kLanes, rows * kLanes, one.total);
-      at += rows;
-    }
-  };
   // A part, before this thread probably reads part `next_part` of `next_head`.
   const auto read = [&](int64_t head, int64_t part, int64_t next_head, int64_t next_part) {
     const int64_t b = head / heads, h = head % heads, length = seen[b], end_part = length / kPart;
     const Range seen_from = first_rows(b);
     if (part > end_part || part < std::min(seen_from.from / kPart, end_part)) return;
-    if (part < prefix.parts(b)) {
-      if (prefix.leads(b)) read_prefix(b, h, part);
-      return;
-    }
     Reader<T>& reader = Reader<T>::of_thread(rows, dim, own);
     reader.ask(q + head * rows * dim, scoring);
     for (int64_t later = part < end_part ? part : parts - 1; later >= part; --later) {
@@ -132,7 +90,7 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
   int64_t total = 0, begin = full;  // parts that are read, and the first one of any
   for (int64_t b = 0; b < sequences; ++b) {
     const int64_t hidden = std::min(first_rows(b).from, seen[b]) / kPart;
-    total += heads * (seen[b] / kPart + 1 - std::max(hidden, prefix.leads(b) ? 0 : prefix.parts(b)));
+    total += heads * (seen[b] / kPart + 1 - hidden);
     begin = std::min(begin, hidden);
   }
   Pool& pool = Pool::shared();

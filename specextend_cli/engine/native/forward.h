@@ -123,14 +123,14 @@ class Forward {
 
   // The rest of a layer behind its attention, which gave these rows `attended` [rows, heads * head_dim].
   void finish(const SxLayer& layer, const float* attended) {
-    add(layer.o, {Rows::by_rows(attended, layer.o.columns), rows_, layer.o.columns}, layer.attention_out_norm);
+    add(layer.o, {Rows::by_rows(attended, layer.o.columns), rows_, layer.o.columns}, layer.attention_out);
     mlp(layer);
   }
 
   // The final norm. Returns the normed rows [rows, hidden].
   const float* end() {
     const SxModel& m = *model_;
-    norm(tiles(states_), m.final_norm, normed_);
+    norm(tiles(states_), m.norm, normed_);
     const Rows normed = Rows::by_rows(normed_.data(), m.hidden);
     give_states(m.layers, normed);
     if (step_->after != nullptr) {
@@ -275,9 +275,8 @@ class Forward {
                               static_cast<const T*>(step_->values) + index * step_->by_layer, step_->by_sequence,
                               step_->by_head, m.head_dim};
     const int64_t* const from = first_rows(layer.window, paths);
-    const SharedPrefix prefix = from ? SharedPrefix{} : SharedPrefix{step_->leader, step_->common};
-    attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached, prefix,
-           step_->seen, own_, mask_.data(), paths, from, {layer.scale, layer.cap}, gathered_.data());
+    attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached, step_->seen,
+           own_, mask_.data(), paths, from, {layer.scale, layer.cap}, gathered_.data());
   }
 
   // The first row that each node of each sequence sees through a window, or null: by the nodes of its path and, if
@@ -369,7 +368,7 @@ class Forward {
       project(layer.up, begin, end, up_);
       gate_some(layer.is_gelu, (end - begin) * whole, gated_.data() + begin * whole, up_.data() + begin * whole);
     });
-    add(layer.down, {tiles(gated_), rows_, width}, layer.mlp_out_norm);
+    add(layer.down, {tiles(gated_), rows_, width}, layer.mlp_out);
   }
 
   void give_states(int64_t index, const Rows& states) {

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.native.shared_library import Matrix, library
+from specextend_cli.engine.native.shared_library import library
 from specextend_cli.engine.tree import DraftTree
 
 FORMATS = (torch.bfloat16, torch.float32)
@@ -18,81 +17,6 @@ FORMATS = (torch.bfloat16, torch.float32)
 def use_threads() -> None:
     """Let the next calls compute with as many threads as torch has."""
     library().sx_threads(torch.get_num_threads())
-
-
-class PackedKind(NamedTuple):
-    """A kind of SxMatrix of four to eight bits: its number, bits, and numbers in `scales` for 32 columns of a row."""
-
-    number: int
-    bits: int
-    scales: int
-
-
-FOUR_BIT = PackedKind(1, 4, 2)
-_SIX_BIT, _EIGHT_BIT, _EIGHT_BIT_ZERO = PackedKind(2, 6, 2), PackedKind(3, 8, 1), PackedKind(4, 8, 2)
-KIND_OF_BLOCKS = {
-    "Q4_0": FOUR_BIT,
-    "Q4_1": FOUR_BIT,
-    "Q5_0": _EIGHT_BIT,
-    "Q5_1": _EIGHT_BIT_ZERO,
-    "Q8_0": _EIGHT_BIT,
-    "Q4_K": FOUR_BIT,
-    "Q5_K": _EIGHT_BIT_ZERO,
-    "Q6_K": _SIX_BIT,
-}
-"""What blocks of GGUF's types, by their names, are packed as."""
-
-
-def int4_matmul(x: Tensor, kind: PackedKind, codes: Tensor, scales: Tensor) -> Tensor:
-    """Rows x [n, columns] times a matrix in tiles (see `packed.Tiles`) -> [n, rows]."""
-    n, columns = x.shape
-    matrix = _packed(kind, codes, scales)
-    if matrix.columns != columns or x.dtype not in FORMATS:
-        raise ValueError(f"a packed matrix of {matrix.columns} columns does not fit rows {list(x.shape)} in {x.dtype}")
-    read = x.float().contiguous()
-    out = torch.empty(n, matrix.rows)
-    use_threads()
-    exact = int(x.dtype == torch.float32)
-    library().sx_int4_matmul(
-        *(read.data_ptr(), n, columns, kind.number, codes.data_ptr(), scales.data_ptr(), len(codes), exact),
-        out.data_ptr(),
-    )
-    return out.to(x.dtype)
-
-
-def pack(type_number: int, blocks: Tensor, codes: Tensor, scales: Tensor) -> None:
-    """Set codes and scales to GGUF's blocks [rows, bytes], uint8. ValueError: a scale is not finite."""
-    rows, columns = 16 * len(codes), 8 * codes.shape[1]
-    use_threads()
-    read = blocks.contiguous()
-    if library().sx_pack(type_number, read.data_ptr(), rows, columns, codes.data_ptr(), scales.data_ptr()):
-        raise ValueError("a tensor has values that are not finite")
-
-
-def unpack(kind: PackedKind, codes: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
-    """The weights of a matrix in tiles, [rows, columns]."""
-    matrix = _packed(kind, codes, scales)
-    out = torch.empty(matrix.rows, matrix.columns, dtype=dtype)
-    use_threads()
-    library().sx_unpack(ctypes.byref(matrix), _bf16(out), out.data_ptr())
-    return out
-
-
-def unpack_rows(kind: PackedKind, codes: Tensor, scales: Tensor, rows: Tensor, dtype: torch.dtype) -> Tensor:
-    """Some rows of it, [.., columns] of `rows` [..], which are not checked."""
-    matrix, ids = _packed(kind, codes, scales), rows.contiguous()
-    out = torch.empty(*rows.shape, matrix.columns, dtype=dtype)
-    use_threads()
-    library().sx_unpack_rows(ctypes.byref(matrix), _bf16(out), ids.data_ptr(), ids.numel(), out.data_ptr())
-    return out
-
-
-def _packed(kind: PackedKind, codes: Tensor, scales: Tensor) -> Matrix:
-    tiles, steps, width = codes.shape
-    fits = width == 16 * kind.bits and steps % 4 == 0 and scales.shape == (tiles, steps // 4, kind.scales, 16)
-    if not fits or codes.dtype != torch.uint8 or scales.dtype != torch.bfloat16:
-        raise ValueError(f"codes {list(codes.shape)} and scales {list(scales.shape)} are no packed matrix")
-    return Matrix(kind.number, 16 * tiles, 8 * steps, codes.data_ptr(), scales.data_ptr(), None)
 
 
 def top_k(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -135,7 +59,18 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tenso
     k, v, by_head, by_row = _cached(k, v)
     use_threads()
     library().sx_attend(
-        *(_bf16(q), q.data_ptr(), kv_heads, heads // kv_heads, n, d, k.data_ptr(), v.data_ptr(), by_head, by_row),
+        *(
+            q.dtype == torch.bfloat16,
+            q.data_ptr(),
+            kv_heads,
+            heads // kv_heads,
+            n,
+            d,
+            k.data_ptr(),
+            v.data_ptr(),
+            by_head,
+            by_row,
+        ),
         *(total, mask.shape[1], mask.data_ptr(), scale, out.data_ptr()),
     )
     return out.transpose(1, 2)
@@ -157,7 +92,7 @@ def attend_causal(
     k, v, by_head, by_row = _cached(k, v)
     use_threads()
     library().sx_attend_causal(
-        *(_bf16(q), q.data_ptr(), q.stride(1), q.stride(2), kv_heads, heads // kv_heads, n, d),
+        *(q.dtype == torch.bfloat16, q.data_ptr(), q.stride(1), q.stride(2), kv_heads, heads // kv_heads, n, d),
         *(k.data_ptr(), v.data_ptr(), by_head, by_row, total, scale, cap or 0, window or 0, out.data_ptr()),
     )
     return out.transpose(1, 2)
@@ -179,7 +114,3 @@ def _cached(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int, int]:
     if k.stride(3) != 1 or k.stride() != v.stride():
         k, v = k.contiguous(), v.contiguous()
     return k, v, k.stride(1), k.stride(2)
-
-
-def _bf16(x: Tensor) -> int:
-    return int(x.dtype == torch.bfloat16)

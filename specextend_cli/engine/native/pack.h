@@ -99,7 +99,7 @@ void unpack_tile(const uint8_t* codes, const BFloat16* scales, int64_t columns, 
     }
 }
 
-// Calls work(unpack) with unpack(tile, out) of a matrix of four or eight bits.
+// Calls work(unpack) with unpack(tile, out) of a matrix of four to eight bits.
 template <typename T, typename Work>
 void with_tiles(const SxMatrix& matrix, const Work& work) {
   with_form(matrix.kind, [&]<typename Form>(Form) {

@@ -1,25 +1,26 @@
 """The library of native code: compiled on the user's machine where no wheel brought it, and loaded by ctypes.
 
-Its interface is plain C (`specextend.h`), so one file serves every version of Python and torch, and compiling it takes
-some ten seconds.
+Its interface is plain C, so one file serves every version of Python and torch, and compiling it takes some ten seconds.
+It is declared in `specextend.h` alone, from which types are read here.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from specextend_cli.engine.private_files import DamagedError, checked, is_good, make_private, publish
+from specextend_cli.engine.private_files import UntrustedError, checked, is_good, make_private, publish
 
 _HERE = Path(__file__).parent
 SOURCES = (*sorted(_HERE.glob("*.h")), _HERE / "specextend.cpp")
@@ -63,19 +64,17 @@ def compiler() -> tuple[str, ...]:
 
 
 @cache
-def processor() -> tuple[str, ...]:
-    """What machine code depends on: machines that share a home directory may have different instructions.
-
-    AMX is left out where the system does not let this process use it.
-    """
+def features() -> frozenset[str]:
+    """What the CPU has, as /proc/cpuinfo calls it; AMX only where the system lets this process use it."""
+    if platform.system() == "Darwin" and platform.machine() == "arm64":
+        return frozenset({"asimd", "asimddp"})  # all of Apple's have both, and no /proc/cpuinfo
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:  # no Linux
-        return platform.processor(), platform.machine()
-    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    if "amx_tile" in flags and not _may_use_tiles():
-        flags = " ".join(flag for flag in flags.split() if not flag.startswith("amx"))
-    return flags, platform.machine()
+        return frozenset()
+    found = next((line.split() for line in lines if line.startswith(("flags", "Features"))), [])
+    has_tiles = "amx_tile" in found and _may_use_tiles()
+    return frozenset(feature for feature in found if has_tiles or not feature.startswith("amx"))
 
 
 def _may_use_tiles() -> bool:
@@ -83,7 +82,7 @@ def _may_use_tiles() -> bool:
     return bool(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA) == 0)
 
 
-def first_line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line of an error's message, which may be a compiler's whole output."""
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:200]
 
@@ -93,10 +92,7 @@ def instructions() -> str:
 
     CannotCompileError where that is none of `INSTRUCTIONS`, or the CPU lacks it.
     """
-    has, machine = frozenset(processor()[0].split()), platform.machine()
-    if platform.system() == "Darwin" and machine == "arm64":
-        has = frozenset({"asimd", "asimddp"})  # all of Apple's have both, and no /proc/cpuinfo
-    able = [name for name, (needed, _) in INSTRUCTIONS.items() if needed <= has]
+    able = [name for name, (needed, _) in INSTRUCTIONS.items() if needed <= features()]
     chosen = os.environ.get(VARIABLE) or able[0]
     if chosen not in able:
         raise CannotCompileError(f"{VARIABLE}={chosen}: this CPU has {', '.join(able)}")
@@ -108,11 +104,13 @@ def flags_of(name: str) -> tuple[str, ...]:
     return (*_FLAGS, *INSTRUCTIONS[name][1])
 
 
+@cache
 def file_name(name: str, machine: str) -> str:
     """The library's file for an instruction set of a machine: another one for every version of the sources."""
-    facts = (platform.system(), machine, flags_of(name), version())
-    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    return f"native-{name}-{digest}.so"
+    digest = hashlib.sha256(repr((platform.system(), machine, flags_of(name))).encode())
+    for source in SOURCES:
+        digest.update(source.read_bytes())
+    return f"native-{name}-{digest.hexdigest()[:16]}.so"
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,7 @@ class Library:
         except subprocess.TimeoutExpired as error:
             raise CannotCompileError(f"the C++ compiler took longer than {_LONGEST} seconds") from error
         except (OSError, subprocess.SubprocessError) as error:
-            raise CannotCompileError(first_line(error)) from error
+            raise CannotCompileError(_first_line(error)) from error
         finally:
             made.unlink(missing_ok=True)
 
@@ -166,21 +164,13 @@ class Library:
         if _loaded is not None:
             return
         try:
-            file = self.file if self.is_shipped else checked(self.file)
-        except DamagedError as error:
-            raise CannotCompileError(f"{first_line(error)}; remove {self.file}") from error
-        except OSError as error:
+            library = ctypes.CDLL(str(self.file if self.is_shipped else checked(self.file)))
+        except UntrustedError as error:
             raise CannotCompileError(str(error)) from error
-        try:
-            library = ctypes.CDLL(str(file))
         except OSError as error:
             # Not removed: where no library can be loaded, every run would compile it again.
-            raise CannotCompileError(f"{first_line(error)}; remove {self.file}") from error
-        for function, arguments in _SIGNATURES.items():
-            getattr(library, function).argtypes = arguments
-            getattr(library, function).restype = None
-        library.sx_instructions.restype = ctypes.c_char_p
-        library.sx_forward.restype = library.sx_pack.restype = _INT
+            raise CannotCompileError(f"{_first_line(error)}; remove {self.file}") from error
+        _declare(library)
         _loaded = library
 
 
@@ -198,88 +188,33 @@ def library() -> ctypes.CDLL:
     return _loaded
 
 
-@cache
-def version() -> str:
-    """A digest of the sources."""
-    return hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
-
-
 def _first_error(output: str) -> str:
     lines = output.strip().splitlines() or ["it said nothing"]
     return next((line for line in lines if "error" in line), lines[-1])[:200]
 
 
-_INT, _FLOAT, _AT = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+_DECLARED = re.sub("//.*", "", (_HERE / "specextend.h").read_text())
+_TYPES: dict[str, Any] = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
+_RETURNED = {"void": None, "int64_t": ctypes.c_int64}
 
 
-class Matrix(ctypes.Structure):
-    """SxMatrix."""
-
-    _fields_ = (
-        *((name, _INT) for name in ("kind", "rows", "columns")),
-        *((name, _AT) for name in ("weights", "scales", "bias")),
-    )
+def _declared(text: str) -> Iterator[tuple[str, Any]]:
+    """Names and types of what C declares as `const float *a, *b`; a pointer is an address."""
+    kind, names = re.findall(r"(?:const )?(\w+)\b(.*)", text, re.DOTALL)[0]
+    for name in names.split(","):
+        yield re.findall(r"\w+", name)[-1], ctypes.c_void_p if "*" in name else _TYPES[kind]
 
 
-class Layer(ctypes.Structure):
-    """SxLayer."""
-
-    _fields_ = (
-        *((name, Matrix) for name in ("q", "k", "v", "o", "gate", "up", "down")),
-        *((name, _AT) for name in ("attention_norm", "mlp_norm", "q_norm", "k_norm", "state_norm")),
-        *((name, _INT) for name in ("residual_is_normed", "rotates")),
-        *((name, _FLOAT) for name in ("scale", "cap")),
-        *((name, _AT) for name in ("attention_out_norm", "mlp_out_norm")),
-        *((name, _INT) for name in ("window", "table", "is_gelu")),
-    )
+for _fields, _name in re.findall(r"struct \{(.*?)\} (\w+);", _DECLARED, re.DOTALL):
+    _members = [member for declaration in _fields.split(";")[:-1] for member in _declared(declaration)]
+    _TYPES[_name] = type(_name, (ctypes.Structure,), {"_fields_": _members})
+Matrix, Layer, Model, ForwardStep = (_TYPES[name] for name in ("SxMatrix", "SxLayer", "SxModel", "SxStep"))
+"""Structures of the interface, with the fields that the header declares."""
 
 
-class Model(ctypes.Structure):
-    """SxModel."""
-
-    _fields_ = (
-        *((name, _INT) for name in ("bf16", "exact", "layers", "hidden", "heads", "kv_heads", "head_dim", "rotated")),
-        *((name, _FLOAT) for name in ("epsilon", "embedding_multiplier", "residual_multiplier", "logits_divisor")),
-        ("layer", _AT),
-        ("vocabulary", _INT),
-        *((name, Matrix) for name in ("embedding", "joined", "fused")),
-        ("final_norm", _AT),
-        ("feeds_normed", _INT),
-        ("head", Matrix),
-        ("logits_cap", _FLOAT),
-    )
-
-
-class ForwardStep(ctypes.Structure):
-    """SxStep."""
-
-    _fields_ = (
-        *((name, _INT) for name in ("rows", "sequences", "is_prompt")),
-        *((name, _AT) for name in ("tokens", "positions", "cos", "sin")),
-        ("turns", _INT),
-        *((name, _AT) for name in ("states", "features", "keys", "values")),
-        *((name, _INT) for name in ("by_layer", "by_sequence", "by_head")),
-        *((name, _AT) for name in ("seen", "leader", "common")),
-        ("earlier", _INT),
-        ("tree", _AT),
-        ("keep", _INT),
-        *((name, _AT) for name in ("logits", "features_given", "feature_layers")),
-        ("feature_count", _INT),
-        *((name, _AT) for name in ("after", "queries", "places")),
-        ("placed", _INT),
-    )
-
-
-_SIGNATURES: Mapping[str, tuple[object, ...]] = {
-    "sx_instructions": (),
-    "sx_threads": (_INT,),
-    "sx_forward": (ctypes.POINTER(Model), ctypes.POINTER(ForwardStep)),
-    "sx_int4_matmul": (_AT, _INT, _INT, _INT, _AT, _AT, _INT, _INT, _AT),
-    "sx_pack": (_INT, _AT, _INT, _INT, _AT, _AT),
-    "sx_unpack": (ctypes.POINTER(Matrix), _INT, _AT),
-    "sx_unpack_rows": (ctypes.POINTER(Matrix), _INT, _AT, _INT, _AT),
-    "sx_top_k": (_AT, _INT, _INT, _INT, _AT, _AT),
-    "sx_choose": (_AT, _INT, _INT, _AT, _INT, _AT, _AT, _FLOAT, _INT, _AT),
-    "sx_attend": (_INT, _AT, *([_INT] * 4), _AT, _AT, *([_INT] * 4), _AT, _FLOAT, _AT),
-    "sx_attend_causal": (_INT, _AT, *([_INT] * 6), _AT, _AT, *([_INT] * 3), _FLOAT, _FLOAT, _INT, _AT),
-}
+def _declare(loaded: ctypes.CDLL) -> None:
+    """Tell what the functions of the interface take and return."""
+    for returned, name, taken in re.findall(r"SX_API (\w+) (sx_\w+)\((.*?)\);", _DECLARED, re.DOTALL):
+        function = getattr(loaded, name)
+        function.argtypes = [kind for each in taken.split(",") for _, kind in _declared(each)]
+        function.restype = _RETURNED[returned]

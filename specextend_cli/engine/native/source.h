@@ -43,7 +43,7 @@ struct Source {
   float epsilon = 0;
 };
 
-// How rows meet weights of four or eight bits: rounded to eight bits, as they are, or, with AMX, in bfloat16 as all
+// How rows meet weights of four to eight bits: rounded to eight bits, as they are, or, with AMX, in bfloat16 as all
 // weights are.
 enum class Arithmetic { kRounded, kExact, kTiled };
 

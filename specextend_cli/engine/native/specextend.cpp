@@ -15,15 +15,14 @@ Cached<T> cache_of(const void* keys, const void* values, int64_t by_head, int64_
 }
 
 template <typename Prepared>
-void int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind, const void* codes, const void* scales,
-                 int64_t tiles, float* out) {
+void int4_matmul(const SxMatrix& matrix, const float* x, int64_t count, float* out) {
   static thread_local Prepared own;
-  with_form(kind, [&]<typename Form>(Form) {
+  with_form(matrix.kind, [&]<typename Form>(Form) {
     in_parts(
-        tiles, 1, [&] { own.prepare(Rows::by_rows(x, columns), rows, columns); },
+        matrix.rows / kTile, 1, [&] { own.prepare(Rows::by_rows(x, matrix.columns), count, matrix.columns); },
         [&](int64_t begin, int64_t end) {
-          times_tiles<Form>(own, rows, static_cast<const uint8_t*>(codes), static_cast<const BFloat16*>(scales), begin,
-                            end, Sums::by_rows(out, tiles * kTile));
+          times_tiles<Form>(own, count, static_cast<const uint8_t*>(matrix.weights),
+                            static_cast<const BFloat16*>(matrix.scales), begin, end, Sums::by_rows(out, matrix.rows));
         });
   });
 }
@@ -35,35 +34,11 @@ using specextend::BFloat16;
 
 extern "C" {
 
-const char* sx_instructions(void) {
-#if defined(__AMX_BF16__) && defined(__AMX_INT8__)
-  return "AVX-512 with AMX";
-#elif defined(__AVX512BF16__) && defined(__AVX512VNNI__)
-  return "AVX-512 with VNNI and bfloat16";
-#elif defined(__AVX512VNNI__)
-  return "AVX-512 with VNNI";
-#elif defined(__AVX512F__)
-  return "AVX-512";
-#elif defined(__AVXVNNI__)
-  return "AVX2 with VNNI";
-#elif defined(__AVX2__)
-  return "AVX2";
-#elif defined(__ARM_FEATURE_DOTPROD)
-  return "NEON with dot products";
-#elif defined(__ARM_NEON)
-  return "NEON";
-#else
-  return "no vector instructions in particular";
-#endif
-}
-
 void sx_threads(int64_t threads) { specextend::Pool::shared().use(threads); }
 
 int64_t sx_forward(const SxModel* model, const SxStep* step) {
-  for (int64_t row = 0; row < step->rows * step->sequences; ++row) {
+  for (int64_t row = 0; row < step->rows * step->sequences; ++row)
     if (step->tokens[row] < 0 || step->tokens[row] >= model->vocabulary) return 1;
-    if (step->positions[row] >= step->turns) return 2;
-  }
   const auto run = [&]<typename T>(T*) {
     if (step->is_prompt)
       specextend::read_prompt<T>(*model, *step);
@@ -74,12 +49,9 @@ int64_t sx_forward(const SxModel* model, const SxStep* step) {
   return 0;
 }
 
-void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind, const void* codes, const void* scales,
-                    int64_t tiles, int64_t exact, float* out) {
-  if (exact)
-    specextend::int4_matmul<specextend::Exact>(x, rows, columns, kind, codes, scales, tiles, out);
-  else
-    specextend::int4_matmul<specextend::Rounded>(x, rows, columns, kind, codes, scales, tiles, out);
+void sx_int4_matmul(const SxMatrix* matrix, const float* x, int64_t count, int64_t exact, float* out) {
+  exact ? specextend::int4_matmul<specextend::Exact>(*matrix, x, count, out)
+        : specextend::int4_matmul<specextend::Rounded>(*matrix, x, count, out);
 }
 
 int64_t sx_pack(int64_t type, const void* blocks, int64_t rows, int64_t columns, void* codes, void* scales) {
@@ -142,7 +114,7 @@ void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64
   const int64_t seen = total - own;
   const auto run = [&]<typename T>(T*) {
     specextend::attend(static_cast<const T*>(q), 1, heads, groups, nodes, dim,
-                       specextend::cache_of<T>(keys, values, by_head, by_row), {}, &seen, own, tree, paths, nullptr,
+                       specextend::cache_of<T>(keys, values, by_head, by_row), &seen, own, tree, paths, nullptr,
                        {scale, 0}, static_cast<T*>(out));
   };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));

@@ -1,8 +1,8 @@
-// The library's C interface; `shared_library.py` mirrors it. Pointers are to memory of the caller, strides count
+// The library's C interface; `shared_library.py` reads it. Pointers are to memory of the caller, strides count
 // numbers.
 //
 // `bf16` says of what format a model's numbers are: bfloat16 (1) or float32 (0). head_dim is a multiple of 32, the
-// columns of every matrix are, and so are the rows of every matrix of four or eight bits of 16.
+// columns of every matrix are, and so are the rows of every matrix of four to eight bits of 16.
 #pragma once
 
 #include <stdint.h>
@@ -34,13 +34,13 @@ typedef struct {
   int64_t rotates;             // whether queries and keys are rotated (RoPE)
   float scale;                 // of products of queries and keys
   float cap;                   // scores become cap * tanh(score / cap); 0: they stay
-  const float *attention_out_norm, *mlp_out_norm;  // [hidden]: of what is added to the states
-  int64_t window;                                  // positions that a query sees, its own included; 0: all
-  int64_t table;                                   // which of the step's cosines and sines rotate
+  const float *attention_out, *mlp_out;  // [hidden]: norms of what is added to the states
+  int64_t window;                        // positions that a query sees, its own included; 0: all
+  int64_t table;                         // which of the step's cosines and sines rotate
   int64_t is_gelu;
 } SxLayer;
 
-// `exact`: rows that meet weights of four or eight bits are not rounded to eight bits.
+// `exact`: rows that meet weights of four to eight bits are not rounded to eight bits.
 typedef struct {
   int64_t bf16, exact, layers, hidden, heads, kv_heads, head_dim, rotated;
   float epsilon;  // of the norms
@@ -48,10 +48,10 @@ typedef struct {
   float embedding_multiplier, residual_multiplier, logits_divisor;
   const SxLayer* layer;
   int64_t vocabulary;
-  SxMatrix embedding;  // [vocabulary, hidden]
-  SxMatrix joined;     // EAGLE-1's: embedding and state to a state
-  SxMatrix fused;      // EAGLE-3's: states of the target's layers to a state
-  const float* final_norm;
+  SxMatrix embedding;    // [vocabulary, hidden]
+  SxMatrix joined;       // EAGLE-1's: embedding and state to a state
+  SxMatrix fused;        // EAGLE-3's: states of the target's layers to a state
+  const float* norm;     // the final one
   int64_t feeds_normed;  // of an EAGLE head: the states it gives are the normed ones
   SxMatrix head;
   float logits_cap;  // logits become cap * tanh(logit / cap); 0: they stay
@@ -70,8 +70,7 @@ typedef struct {
   // + r * head_dim. The new rows are written behind `seen` committed ones and `earlier` ones of the same tree.
   void *keys, *values;
   int64_t by_layer, by_sequence, by_head;
-  const int64_t* seen;             // [sequences]
-  const int64_t *leader, *common;  // [sequences], or null: the first sequence that begins with the same `common` rows
+  const int64_t* seen;  // [sequences]
   int64_t earlier;
   const uint8_t* tree;  // [rows, earlier + rows]: what a row sees of the tree; null: the earlier rows, and up to itself
   int64_t keep;         // rows whose logits are wanted, the last ones; with several sequences, all
@@ -88,20 +87,17 @@ typedef struct {
   int64_t placed;
 } SxStep;
 
-SX_API const char* sx_instructions(void);
 SX_API void sx_threads(int64_t threads);
-// 0, or why nothing was computed: a token that the model does not have (1), a position from `turns` on (2).
+// 0, or 1 where nothing was computed: a token is none of the model's.
 SX_API int64_t sx_forward(const SxModel* model, const SxStep* step);
 
-// x [rows, columns] times a matrix of four or eight bits -> out [rows, tiles * 16], float32. `exact`: without rounding
-// x.
-SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind, const void* codes,
-                           const void* scales, int64_t tiles, int64_t exact, float* out);
+// x [count, columns] times a matrix of four to eight bits -> out [count, rows], float32. `exact`: without rounding x.
+SX_API void sx_int4_matmul(const SxMatrix* matrix, const float* x, int64_t count, int64_t exact, float* out);
 
 // Rows of blocks of a type of GGUF's, [rows, columns], a multiple of 16, as codes and scales of a matrix. 0, or why
 // there are none: another type (1), scales that are not finite (2).
 SX_API int64_t sx_pack(int64_t type, const void* blocks, int64_t rows, int64_t columns, void* codes, void* scales);
-// The weights of a matrix of four or eight bits in bfloat16 or float32 -> out [rows, columns].
+// The weights of a matrix of four to eight bits in bfloat16 or float32 -> out [rows, columns].
 SX_API void sx_unpack(const SxMatrix* matrix, int64_t bf16, void* out);
 // Some of its rows -> out [count, columns].
 SX_API void sx_unpack_rows(const SxMatrix* matrix, int64_t bf16, const int64_t* rows, int64_t count, void* out);

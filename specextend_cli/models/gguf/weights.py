@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
-from specextend_cli.engine.native.kernels import KIND_OF_BLOCKS
-from specextend_cli.engine.packed import ROWS, PackedEmbedding, PackedLinear, Tiles, can_pack, lay_out
+from specextend_cli.engine.packed import KIND_OF_BLOCKS, ROWS, PackedEmbedding, PackedLinear, Tiles, can_pack, lay_out
 from specextend_cli.models.gguf.families import Family, family
 from specextend_cli.models.gguf.file import GgufTensor
 from specextend_cli.models.gguf.settings import read_gguf, readable
