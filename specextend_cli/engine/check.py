@@ -8,10 +8,9 @@ rounds, a window.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +22,10 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
 from specextend_cli.engine.packed import full_weights
-from specextend_cli.engine.self_check import distances, path_by_path
+from specextend_cli.engine.self_check import NotOursError as NotOursError
+from specextend_cli.engine.self_check import Results, compare, path_by_path
 from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.tree import DraftTree, root
-
-Results: TypeAlias = Iterator[tuple[str, Tensor]]
-"""What a forward gives, by what it is called, in an order of its own."""
 
 _SHORT = (150, 9)  # tokens of a prompt's two pieces: one graph serves trees behind either
 _LAST = 9  # tokens of a prompt whose logits are compared: half precision moves single rows of some models far
@@ -37,13 +34,7 @@ _FAR = 30_000  # position of a tree's root behind them, as far as the model has 
 _PARENTS = (0, 0, 0, 1, 3)  # of a tree
 _KEPT = (0, 1, 3)  # a path in it
 _DIFFER = 3  # sequences of a batch with states of their own
-_SINGLE, _HALF = 1e-3, 0.1  # of a row's size, in single precision and in others
-_OUTLIERS = 0.25
 _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
-
-
-class NotOursError(Exception):
-    """A model cannot run otherwise than by its own modules; the message says why."""
 
 
 def use(
@@ -72,49 +63,6 @@ def use(
     except BaseException:
         model.runner = model.stock
         raise
-
-
-def compare(
-    results: Results,
-    expected: Sequence[tuple[str, Tensor]],
-    dtype: torch.dtype | None = None,
-    otherwise: Callable[[], Results] | None = None,
-) -> None:
-    """NotOursError where results differ from the expected ones by more than rounding to `dtype`, by default of keys.
-
-    In single precision no row may. Half precision moves rows of some models far, so that half of the rows of a name
-    may differ by a tenth, and twice as much as the model's own results do that are computed `otherwise`; no more than
-    a quarter of them by three times that.
-    """
-    dtype = dtype or next(found.dtype for name, found in expected if name == "keys")  # logits may be in a wider format
-    found = _errors(results, expected)
-    if dtype == torch.float32:
-        wrong = {name: float(errors.max()) for name, errors in found.items() if not errors.max() <= _SINGLE}
-    else:
-        wrong = _beyond(found, {})
-        if wrong and otherwise is not None:
-            wrong = _beyond(found, _errors(otherwise(), expected))
-    for name, size in wrong.items():
-        raise NotOursError(f"its {name} differ from those without, by {size:.1%} of their size")
-
-
-def _errors(results: Results, expected: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """By name, how far every row [width] is from the expected one, of that one's size."""
-    found: dict[str, list[Tensor]] = defaultdict(list)
-    for (name, ours), (_, theirs) in zip(results, expected, strict=True):
-        found[name].append(distances(ours, theirs).flatten())
-    return {name: torch.cat(errors) for name, errors in found.items()}
-
-
-def _beyond(errors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, float]:
-    """Median errors of the names that differ by more than rounding in half precision."""
-    wrong = {}
-    for name, some in errors.items():
-        allowed = _HALF + (2 * float(own[name].median()) if name in own else 0)
-        middle, gross = float(some.median()), float((~(some <= 3 * allowed)).float().mean())  # NaN is wrong, too
-        if not middle <= allowed or gross > _OUTLIERS:
-            wrong[name] = middle
-    return wrong
 
 
 @torch.inference_mode()

@@ -116,7 +116,7 @@ class GraphOutput(NamedTuple):
     """Of one forward: `logits` [rows, vocabulary]; hidden `states`, each [rows, hidden]; every layer's `queries`.
 
     A language model's states are the inputs of its layers and the output of its final norm; a draft head's is the one
-    that its next step reads. Queries, by the layer's number, are [sequences, heads, rows of a sequence, head_dim].
+    that its next step reads. Queries, by the layer's number, are those of the first sequence.
     `recorded` is of a tree, in the order of the layers with states. All lie in the graph's memory and are valid until
     any graph runs: what is kept has to be copied.
     """
@@ -129,6 +129,9 @@ class GraphOutput(NamedTuple):
 
 class Body(Protocol):
     """Computes a forward so that it can be captured: no host reads, no allocations that depend on data."""
+
+    states: Tensor | None
+    """What a head joins its tokens with: [0, hidden], of the states' number format."""
 
     def __call__(self, inputs: GraphInputs) -> GraphOutput:
         """The output, with the new keys and values stored in the cache."""
