@@ -65,7 +65,7 @@ BACKENDS: dict[str, AttentionBackend] = {
         suits=lambda device: _from("flash_package", "is_best_for_prompts")(device),
         missing=lambda: "" if _from("flash_package", "is_installed")() else "flash-attn",
     ),
-    "split": AttentionBackend(lambda: _from("split_kv", "SplitKV")(), device="cpu", suits=lambda device: True),
+    "split": AttentionBackend(lambda: _from("split_kv", "split_kv"), device="cpu", suits=lambda device: True),
     "triton": AttentionBackend(
         lambda: _from("triton_tree", "triton_tree"),
         device="cuda",

@@ -34,7 +34,6 @@ _FAR = 30_000  # position of a tree's root behind them, as far as the model has 
 _PARENTS = (0, 0, 0, 1, 3)  # of a tree
 _KEPT = (0, 1, 3)  # a path in it
 _DIFFER = 3  # sequences of a batch with states of their own
-_LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
 
 
 def use(
@@ -72,51 +71,74 @@ def check_long(lm: LanguageModel) -> None:
         return
     try:
         with few_layers(lm):
-            compare(results_of_model(lm, lm.backend), list(results_of_model(lm, reference)))
+            compare(results_of(lm, lm.backend), list(results_of(lm, reference)))
     except NotOursError as error:
         raise UnsupportedModelError(lm.model, f"{error}, by attention {lm.attention}") from error
 
 
-def results_of_model(
-    lm: LanguageModel, backend: Backend, *, nodes: Sequence[int] = (), batches: Sequence[int] = ()
+def results_of(
+    model: LanguageModel | EagleHead, backend: Backend, *, nodes: Sequence[int] = (), batches: Sequence[int] = ()
 ) -> Results:
-    """Logits, states, queries and keys of prompts, of a tree and of trees of so many `nodes`, and logits of batches."""
-    record = {lm.layers_with_keys[0], lm.layers_with_keys[-1]}
-    asked: dict[str, Any] = {"backend": backend, "record": record, "feature_layers": (0, lm.layers)}
-    cache, length = lm.new_cache(_LONG + 64), sum(_SHORT) + len(_PARENTS)
-    ids = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, length).long().to(lm.device)
+    """Logits, states, queries and keys of prompts, of a tree and of trees of so many `nodes`, and logits of batches.
+
+    Of a head, without prompts and batches.
+    """
+    cache = model.new_cache(_LONG + 64)
+    device, length = cache.device, sum(_SHORT) + len(_PARENTS)
+    asked: dict[str, Any] = {"backend": backend}
+    if isinstance(model, EagleHead):
+        config, layers, vocabulary = model.llama, [*range(model.config.layers)], model.embedding.num_embeddings
+        states = torch.randn(length, model.config.hidden, generator=torch.Generator().manual_seed(0))
+        states = states.to(device, cache.dtype)
+    else:
+        config, layers, vocabulary = model.config, model.layers_with_keys, model.vocabulary
+        asked |= {"record": {layers[0], layers[-1]}, "feature_layers": (0, model.layers)}
+    ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, length).long().to(device)
 
     def tree(parents: Sequence[int], position: int) -> Results:
         made = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))
-        if lm.state_bytes and not made.is_chain:
-            yield from _of_states(lm, made, cache, backend)
-            return
-        out = lm.run(Step.of_tree(made, position, cache, **asked))
-        assert out.features is not None
-        yield "logits", _centred(out.logits)
-        yield "states", out.features.clone()
-        yield from _queries(out)
-        for layer in lm.layers_with_keys:
-            yield "keys", cache.of_layer(layer)[..., cache.start : cache.end, :].flatten(0, -2).clone()
+        if isinstance(model, EagleHead):  # its root, then the others: drafts grow level by level
+            for rows in (slice(0, 1), slice(1, len(made)))[: len(made)]:
+                tokens, depths, mask = made.on(device)
+                at, seen = position + depths[rows], mask[rows, : rows.stop]
+                yield from run(Step(tokens[rows], at, cache, seen, states=states[rows], **asked))
+        elif model.state_bytes and not made.is_chain:
+            yield from _of_states(model, made, cache, backend)
+        else:
+            yield from run(Step.of_tree(made, position, cache, **asked))
         cache.rollback()
+
+    def run(step: Step) -> Results:
+        out = model.run(step)
+        state = out.features if out.state is None else out.state
+        assert state is not None
+        yield "logits", _centred(out.logits)
+        yield "states", state.clone()
+        yield from _queries(out)
+        for layer in layers:
+            yield "keys", cache.of_layer(layer)[..., cache.start : cache.end, :].flatten(0, -2).clone()
 
     parents: Sequence[int]
     for read in _SHORT:
-        positions = torch.arange(cache.length, cache.length + read, device=lm.device)
-        last = lm.forward(ids[positions], positions, cache, logits_to_keep=_LAST, record_last=True, **asked)
-        yield "logits of a prompt", _centred(last.logits)
-        yield from _queries(last)
+        positions = torch.arange(cache.length, cache.length + read, device=device)
+        if isinstance(model, EagleHead):
+            model.remember(Step(ids[positions], positions, cache, states=states[positions], **asked))
+        else:
+            last = model.forward(ids[positions], positions, cache, logits_to_keep=_LAST, record_last=True, **asked)
+            yield "logits of a prompt", _centred(last.logits)
+            yield from _queries(last)
         cache.commit()
         for parents in ((0,), _PARENTS):
             yield from tree(parents, cache.length)
-    yield from _of_batches(lm, cache, ids, batches)
-    make_up(cache, lm.windows)
-    far = min(_FAR, getattr(lm.config, "max_position_embeddings", _FAR) - max(nodes, default=0) - len(_PARENTS))
+    if isinstance(model, LanguageModel):
+        yield from _of_batches(model, cache, ids, batches)
+    make_up(cache, getattr(model, "windows", ()))
+    far = min(_FAR, getattr(config, "max_position_embeddings", _FAR) - max(nodes, default=0) - len(_PARENTS))
     for parents in ((0,), _PARENTS, *map(_bushy, nodes)):
         for name, found in tree(parents, far):
             yield name if name == "keys" else f"{name} of {len(parents)} nodes behind a long text", found
-    if lm.device.type != "cpu":  # where two such texts may take a tenth of the memory
-        yield from _of_batches(lm, cache, ids, batches[-1:])
+    if isinstance(model, LanguageModel) and device.type != "cpu":  # where two such texts may take a tenth of the memory
+        yield from _of_batches(model, cache, ids, batches[-1:])
     cache.buffers.clear()  # now: a cache and its layers hold each other
 
 
@@ -193,35 +215,6 @@ def _of_states(lm: LanguageModel, tree: DraftTree, cache: KVCache, backend: Back
     lm.run(Step.of_tree(kept, cache.length, cache, backend=backend))
     cache.commit(_KEPT if is_graphed else range(len(_KEPT)))
     yield "logits after a tree", verified(root(tree.tokens[0]))
-
-
-def results_of_head(head: EagleHead, backend: Backend) -> Results:
-    """The same of a head: trees grow level by level, behind a short text and a long one."""
-    weight = head.fc.weight
-    cache = head.new_cache(_LONG + 4)
-    device, generator = weight.device, torch.Generator().manual_seed(0)
-    ids = torch.linspace(0, head.embedding.num_embeddings - 1, sum(_SHORT)).long().to(device)
-    states = torch.randn(sum(_SHORT), head.config.hidden, generator=generator).to(device, weight.dtype)
-    level = torch.tensor(_LEVEL, dtype=torch.bool, device=device)
-    for read in (*_SHORT, 0):
-        rows = torch.arange(cache.length, cache.length + read, device=device)
-        if read:
-            head.remember(Step(ids[rows], rows, cache, backend=backend, states=states[rows]))
-            cache.commit()
-        else:
-            make_up(cache)
-        position = cache.length if read else min(_FAR, head.config.max_position - 2)
-        for masks in ((None,), (level[:, 2:], level)):
-            for depth, mask in enumerate(masks):
-                n = 1 if mask is None else len(mask)
-                at = torch.full((n,), position + depth, device=device)
-                out = head.run(Step(ids[:n], at, cache, mask, backend=backend, states=states[:n]))
-                assert out.state is not None
-                yield "logits", _centred(out.logits)
-                yield "states", out.state.clone()
-                yield "keys", cache.rows(cache.start, cache.end)[0].flatten(0, -2).clone()
-            cache.rollback()
-    cache.buffers.clear()
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
-from specextend_cli.engine.attention.split_kv import SplitKV
-from specextend_cli.engine.check import NotOursError, few_layers, results_of_head, results_of_model, use
+from specextend_cli.engine.attention.split_kv import split_kv
+from specextend_cli.engine.check import NotOursError, few_layers, results_of, use
 from specextend_cli.engine.decoder import Decoder, DecoderLayer, Norm
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -44,10 +44,10 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
     whole, rounds = make(), None if exact else torch.bfloat16
     if isinstance(model, EagleHead):
         with on_threads(probing_threads(model)):
-            expected = list(results_of_head(model, reference))
-            use(model, lambda: whole, partial(results_of_head, model), SplitKV(), expected, rounds)
+            expected = list(results_of(model, reference))
+            use(model, lambda: whole, partial(results_of, model), split_kv, expected, rounds)
         return
-    results = partial(results_of_model, model, batches=(2,))
+    results = partial(results_of, model, batches=(2,))
     with on_threads(probing_threads(model.model)), few_layers(model):
         use(model, make, results, model.backend, list(results(reference)), rounds)
     model.runner, model.exact_rows = whole, _WORTH_ROWS
@@ -66,7 +66,7 @@ class NativeRunner(Runner):
         self._stock, self._is_head = model.stock, isinstance(model, EagleHead)
         self._states_of = model.states_of if isinstance(model, EagleHead) else None
         self._structures = structures = _Structures(decoder)
-        if not isinstance(model, EagleHead) and not isinstance(model.backend, SplitKV):
+        if not isinstance(model, EagleHead) and model.backend is not split_kv:
             raise NotOursError("there is no native forward for another attention than the library's")
         if decoder.dtype not in FORMATS or decoder.head_dim % 32:
             raise NotOursError(f"there is no native forward for {decoder.dtype} or heads of {decoder.head_dim} numbers")
@@ -109,7 +109,7 @@ class NativeRunner(Runner):
         is_wide = n > MOST_ROWS and (self._is_head or tree is not None or step.key_positions is not None)
         earlier = 0 if is_batch else tree.shape[1] - n if tree is not None else cache.start - cache.length
         is_odd = self._is_head and (cache.length == 0 or earlier + n != cache.end - cache.length)
-        if is_wide or is_odd or b > MOST_ROWS or not isinstance(step.backend, SplitKV):
+        if is_wide or is_odd or b > MOST_ROWS or step.backend is not split_kv:
             return self._stock.run(step)
         decoder, buffer, layers = self.decoder, cache.buffers[0], step.feature_layers
         keep = n if b > 1 else min(step.logits_to_keep or n, n)

@@ -7,7 +7,7 @@ from torch import Tensor
 from specextend_cli.engine.attention import hybrid as hybrid_module
 from specextend_cli.engine.attention.hybrid import Kernel, flash, hybrid, merge, take_failure
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.attention.split_kv import split_kv
 from specextend_cli.engine.attention_backends import backend_for
 from tests.helpers import pretend_device
 from tests.helpers.attention_inputs import inputs, random_tree_mask
@@ -28,7 +28,7 @@ def test_back_ends_equal_the_reference(
     mask = random_tree_mask(n)
     expected = reference(q.float(), k.float(), v.float(), d**-0.5, mask)
     for first in {0, n // 2, n - 1}:
-        for backend in (hybrid, SplitKV()):
+        for backend in (hybrid, split_kv):
             out = backend(q[:, :, first:], k, v, d**-0.5, mask[first:])
             assert out.dtype == dtype
             assert (out.float() - expected[:, :, first:]).abs().max() < TOLERANCE[dtype]
@@ -40,18 +40,17 @@ def test_back_ends_equal_the_reference(
 def test_split_kv_equals_the_reference(
     monkeypatch: pytest.MonkeyPatch, threads: int, kv_heads: int, n: int, total: int
 ) -> None:
-    """Views of a larger buffer, whatever lies behind their end; one back end for trees of different masks."""
+    """Views of a larger buffer, whatever lies behind their end; trees of different masks one after the other."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     generator = torch.Generator().manual_seed(total)
     buffer = torch.randn(2, kv_heads, total + 7, 64, generator=generator)
     buffer[:, :, total:] = torch.nan
     k, v = buffer[0][None, :, :total], buffer[1][None, :, :total]
     q = torch.randn(1, 3 * kv_heads, n, 64, generator=generator)
-    backend = SplitKV()
     for mask in (random_tree_mask(n), random_tree_mask(n), None if n == 1 else torch.ones(n, n, dtype=torch.bool)):
         expected = reference(q, k, v, 0.125, mask)
         for _ in range(2):
-            assert (backend(q, k, v, 0.125, mask) - expected).abs().max() < TOLERANCE[torch.float32]
+            assert (split_kv(q, k, v, 0.125, mask) - expected).abs().max() < TOLERANCE[torch.float32]
 
 
 FLASH = pretend_device._EMULATED[torch.ops.aten._scaled_dot_product_flash_attention]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.attention.split_kv import split_kv
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
@@ -96,14 +96,14 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
                 cache.reserve(1)
             n = at.stop - at.start
             positions, asked = torch.arange(40, 40 + n), {"states": states[at], "logits_to_keep": keep}
-            forward = head.run(Step(tokens[at], positions, cache, mask, backend=SplitKV(), **asked))
+            forward = head.run(Step(tokens[at], positions, cache, mask, backend=split_kv, **asked))
             assert forward.state is not None
             out += [forward.logits, forward.state, cache.rows(cache.start, cache.end)[0].clone()]
             if at.start == 1:
                 cache.buffers[0][..., cache.end, :] = 0.5
         for mask in (None, torch.ones(3, 3, dtype=torch.bool).tril()):
             cache.rollback()
-            step = Step(tokens[:3], torch.arange(40, 43), cache, mask, backend=SplitKV(), features=features)
+            step = Step(tokens[:3], torch.arange(40, 43), cache, mask, backend=split_kv, features=features)
             forward = head.run(step)
             assert forward.state is not None
             out += [forward.logits, forward.state, cache.rows(cache.start, cache.end)[0].clone()]
@@ -128,7 +128,7 @@ def test_a_native_head_is_lossless(head: EagleHead, asked: list[int], policy: st
 
 def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], kernels: str) -> None:
     cache = head.new_cache(60)
-    for n, backend in ((1, SplitKV()), (33, SplitKV()), (1, None)):
+    for n, backend in ((1, split_kv), (33, split_kv), (1, None)):
         cache.rollback()
         states, attend = torch.randn(n, head.config.hidden), lambda q, k, v, scale, mask, softmax: torch.zeros_like(q)
         with torch.inference_mode():

@@ -13,11 +13,11 @@ from specextend_cli.engine.attention.function import Backend, ForwardContext, at
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.attention.split_kv import split_kv
 from tests.helpers.attention_inputs import inputs, random_tree_mask
 from tests.helpers.grid import but_for
 
-BACKENDS = {"reference": lambda: reference, "torch": lambda: hybrid, "split": SplitKV}
+BACKENDS = {"reference": reference, "torch": hybrid, "split": split_kv}
 HEADS, KV_HEADS, D = 14, 2, 24
 OPTIONS = {
     "plain": PLAIN,
@@ -66,7 +66,7 @@ def test_prompts_and_trees(monkeypatch: pytest.MonkeyPatch, backend: str, option
         of_keys, of_queries, seen = positions_and_tree(n, prefix, tree, None)
         if window:
             seen = seen & (of_queries[:, None] - of_keys < window)
-        out = attended(ForwardContext(BACKENDS[backend](), tree), q, k, v, window, OPTIONS[options])
+        out = attended(ForwardContext(BACKENDS[backend], tree), q, k, v, window, OPTIONS[options])
         expected = written_out(q, k, v, seen, OPTIONS[options])
         assert (out - expected).abs().max() < 4e-6, (n, prefix)
 
@@ -80,7 +80,7 @@ def test_in_a_working_set_positions_decide(in_tree: bool) -> None:
     tree = random_tree_mask(9) if in_tree else None
     of_keys, of_queries, seen = positions_and_tree(9, 40, tree, before)
     for window in (3, 40, 200, 1000):
-        context = ForwardContext(SplitKV(), tree, key_positions=at)
+        context = ForwardContext(split_kv, tree, key_positions=at)
         out = attended(context, q, k, v, window, PLAIN)
         narrow = seen & (of_queries[:, None] - of_keys < window)
         assert (out - written_out(q, k, v, narrow, PLAIN)).abs().max() < 4e-6

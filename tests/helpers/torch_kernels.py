@@ -63,7 +63,7 @@ def on_host(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inner(leaf: Any) -> Any:
-    if isinstance(leaf, Level | GraphInputs):
+    if isinstance(leaf, Level | GraphInputs | Norm):
         bare = copy(leaf)
         bare.__dict__.update({name: _inner(value) for name, value in vars(leaf).items()})
         return bare

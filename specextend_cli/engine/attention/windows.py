@@ -35,6 +35,7 @@ def blocks(
     """
     if total <= window and positions is None:
         return [Block(slice(0, n), slice(0, total), tree_mask)]
+    made: dict[tuple[int, int], Tensor | None] = {}  # most blocks of a prompt share one
     found, size = [], _BLOCK if tree_mask is None else n
     for start in range(0, n, size):
         rows, end = min(size, n - start), total
@@ -47,8 +48,11 @@ def blocks(
         else:
             later = torch.arange(1, prefix - len(positions) + 1, device=device)
             at, first = torch.cat((positions, positions[-1] + later)), 0
-        mask = None if tree_mask is None and rows == 1 and positions is None else _of_tree(tree, at[first:], window)
-        found.append(Block(slice(start, start + rows), slice(first, end), mask))
+        shape = (rows, end - first)
+        if shape not in made or positions is not None:
+            sees_all = tree_mask is None and rows == 1 and positions is None
+            made[shape] = None if sees_all else _of_tree(tree, at[first:], window)
+        found.append(Block(slice(start, start + rows), slice(first, end), made[shape]))
     return found
 
 

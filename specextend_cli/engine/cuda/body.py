@@ -26,15 +26,15 @@ PER_BUFFER = 7
 """Integers of `addresses_of` of each buffer."""
 
 
-def addresses_of(cache: KVCache, *, windowed: bool = True) -> tuple[int, ...]:
+def addresses_of(cache: KVCache) -> tuple[int, ...]:
     """Where a cache lies, in device memory: a CUDA graph that reads it there serves every cache, of any size.
 
     Of each of its buffers, the address of the first key; then, in numbers of the cache's format, the distances from a
     key to its value, and from one layer, sequence and head to the next: 0 to the next sequence where there is no batch.
     Rows of a head lie side by side. Last, where the positions of the first rows lie and how many there are, for
-    windows; zeros where row i is at position i, and where no layer is `windowed`.
+    windows; zeros where row i is at position i.
     """
-    positions = cache.positions if windowed else None
+    positions = cache.positions
     known = (0, 0) if positions is None else (positions.data_ptr(), len(positions))
     found: tuple[int, ...] = ()
     for buffer in cache.buffers:

@@ -40,13 +40,11 @@ class DraftGraphs(WholeDrafts):
 
     def __init__(self, drafter: ModelDrafter, body: Body, shape: TreeShape, capture: Capture) -> None:
         model, self._body, self._fuse, features = drafter.model, body, None, 0
-        self._windowed = False  # whether layers ask for the positions of a working set
         if isinstance(model, EagleHead):
             known, self._most = model.embedding.num_embeddings, len(model.vocabulary)
             self._fuse, features = model.fuse, model.config.fused * model.config.target_hidden
         else:
             known, self._most = model.vocabulary, min(model.vocabulary, drafter.target.lm.vocabulary)
-            self._windowed = any(model.windows)
         self._last_known, self._vocabulary = known - 1, drafter.vocabulary  # of the target's tokens; as those
         self.width, self.depth = min(shape.width, self._most), max(shape.depth, 1)
         if (self.depth + 1) * self.width > MOST_SLOTS:
@@ -88,8 +86,7 @@ class DraftGraphs(WholeDrafts):
         """
         masks = ((1 << (row + 1)) - 1 if row < n else 0 for row in range(m))
         words = [word for mask in masks for word in (mask, *[0] * (WORDS - 1))]
-        # Every chosen working set has its positions elsewhere.
-        at = addresses_of(cache, windowed=self._windowed)
+        at = addresses_of(cache)
         return [*range(position, position + m), *words, start, start + n, n, *at, n - 1, position + n, start + n]
 
     def _launch(self, tokens: Tensor, features: Tensor | None, position: int, cache: KVCache, room: int) -> None:

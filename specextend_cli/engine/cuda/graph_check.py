@@ -14,7 +14,7 @@ import torch
 
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.check import results_of_head, results_of_model, use
+from specextend_cli.engine.check import results_of, use
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.capture import Capture, CaptureFailedError, cuda_graph, turn
 from specextend_cli.engine.cuda.draft_graphs import DraftGraphs
@@ -78,11 +78,7 @@ def _use(
     refused = dict[str, str]()
     kinds = (f"{name} keeps transformers' layers", f"{name} runs without CUDA graphs")
     trees = tree_buckets(nodes)
-    results = (
-        partial(results_of_head, model)
-        if isinstance(model, EagleHead)
-        else partial(results_of_model, model, nodes=trees, batches=batches)
-    )
+    results = partial(results_of, model, nodes=trees, batches=batches)
     if getattr(model.config, "altup_num_inputs", 1) > 1:
         return {kinds[-1]: "it has several hidden states of a token (Gemma 3n)"}
     model.runner = model.stock

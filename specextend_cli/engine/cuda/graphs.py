@@ -17,7 +17,7 @@ from torch import Tensor
 from specextend_cli.engine.attention.function import Backend
 from specextend_cli.engine.attention.triton_tree import WORD, pack, triton_tree
 from specextend_cli.engine.cuda import ops
-from specextend_cli.engine.cuda.body import MOST_SLOTS, WORDS, Body, GraphInputs, GraphOutput, Recorded, addresses_of
+from specextend_cli.engine.cuda.body import MOST_SLOTS, WORDS, Body, GraphInputs, GraphOutput, addresses_of
 from specextend_cli.engine.cuda.capture import Capture, capturing
 from specextend_cli.engine.cuda.fused import FusedBody
 from specextend_cli.engine.head import EagleHead
@@ -85,10 +85,10 @@ class GraphRunner(Runner):
             graphs = [Graph(held, *capture(partial(body, held), device)) for held in inputs]
             # After all of them, which must not overwrite what these read: outputs.
             self._last = torch.zeros(1, dtype=torch.long, device=device)
-            kept = [graph for graph in graphs if graph.out.recorded]
-            commits = [partial(_commit_states, graph.out.recorded, graph.inputs, self._last) for graph in kept]
             self._committing = {
-                graph.inputs.rows: capture(commit, device)[1] for graph, commit in zip(kept, commits, strict=True)
+                graph.inputs.rows: capture(partial(_commit_states, graph, self._last), device)[1]
+                for graph in graphs
+                if graph.out.recorded
             }
         self._batches = {graph.inputs.rows: graph for graph in graphs[: len(batches)]}
         self._trees = {graph.inputs.rows: graph for graph in graphs[len(batches) :]}
@@ -206,10 +206,10 @@ def _smallest(graphs: Mapping[int, Graph], rows: int) -> Graph | None:
     return graphs[min(fits)] if (fits := [size for size in graphs if size >= rows]) else None
 
 
-def _commit_states(recorded: Sequence[Recorded], inputs: GraphInputs, last: Tensor) -> None:
+def _commit_states(graph: Graph, last: Tensor) -> None:
     """Store the states after the row `last` [1] of a tree, of all layers."""
-    for index, layer in enumerate(recorded):
-        at = index, inputs.more, inputs.words, last
+    for index, layer in enumerate(graph.out.recorded):
+        at = index, graph.inputs.more, graph.inputs.words, last
         ops.convolution_inputs(layer.new, layer.size, *at)
         if layer.recurrence is not None:
             ops.recur(layer.recurrence, torch.float32, *at)
