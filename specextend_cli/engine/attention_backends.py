@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AttentionBackend:
-    """`make` builds the back end, one for each model. `device` is the kind of device it runs on, None: any.
+    """`make` imports the back end. `device` is the kind of device it runs on, None: any.
 
     `suits` says whether "auto" tries it on a device of that kind. `missing` names the package that it lacks here, or
     is "". CUDA graphs replay only the kernels of one that is `graphed`.
