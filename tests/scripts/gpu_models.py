@@ -368,7 +368,7 @@ class _FusedReader(Runner):
 
     def run(self, step: Step) -> Output:
         """See `Runner`."""
-        return self.model.read(step, step.cache)
+        return self.model.read(step)
 
 
 @torch.inference_mode()

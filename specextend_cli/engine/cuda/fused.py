@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from specextend_cli.engine.attention.function import LayerQueries
-from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import GraphInputs, GraphOutput, addresses_of
@@ -114,10 +113,6 @@ class Rotary:
         return torch.cat((frequencies.float(), scale.float()))
 
 
-_Attend: TypeAlias = Callable[[Tensor, int], Tensor]
-"""Queries [b, H, n, d] of a layer, its number -> [b, H, n, d]. The layer's keys are in the cache by then."""
-
-
 class FusedBody:
     """A `Body`. NotOursError where the layers of a model or a head are of another make."""
 
@@ -143,20 +138,14 @@ class FusedBody:
         asked = (self._queries(index, q[0]) for index, q in enumerate(queries))
         return GraphOutput(logits, (first, *states[:-1], last), dict(enumerate(asked)))
 
-    def read(self, prompt: Step, cache: KVCache) -> Output:
+    def read(self, prompt: Step) -> Output:
         """A prompt's tokens [n], launch by launch; each sees all before it, by the step's back end."""
-        inputs = GraphInputs(len(prompt), 1, prompt.tokens.device)
+        inputs, cache = GraphInputs(len(prompt), 1, prompt.tokens.device), prompt.cache
         inputs.set((cache.start, cache.end, 0, *addresses_of(cache)))
         inputs.positions.copy_(prompt.positions)
         first, read = self._embedded(prompt.tokens, None)
         states, last = {0: first}, read
-
-        def attend(q: Tensor, index: int) -> Tensor:
-            k, v = cache.of_layer(index)[..., : cache.end, :]
-            layer = self._read.layers[index]
-            return prompt.attend(q, k, v, layer.scale, layer.window)
-
-        for index, (x, normed, q) in enumerate(self._run(first, read, inputs, attend)):
+        for index, (x, normed, q) in enumerate(self._run(first, read, inputs, prompt)):
             last = normed
             if index + 1 in prompt.feature_layers:
                 states[index + 1] = x
@@ -189,29 +178,28 @@ class FusedBody:
         return normed.contiguous() if first.residual_is_normed else states, both
 
     def _run(
-        self, x: Tensor, read: Tensor, inputs: GraphInputs, attend: _Attend | None = None
+        self, x: Tensor, read: Tensor, inputs: GraphInputs, prompt: Step | None = None
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Of every layer: the states behind it, their norm for the next one or the last of all, and its queries.
 
-        `x` are the states before the first layer, which attends from `read`. `attend`: by the tree kernel, if None.
+        `x` are the states before the first layer, which attends from `read`. A `prompt` attends by its back end.
         """
         heads, kv_heads, factor = self._read.heads, self._read.kv_heads, self._read.residual_multiplier
-        sizes = set() if attend else {layer.window for layer in self._read.layers if layer.window is not None}
-        seen = {size: ops.window(inputs, size) for size in sizes}
-
-        def attend_at(q: Tensor, index: int) -> Tensor:
-            layer = self._read.layers[index]
-            at, window = (inputs.addresses, inputs.lengths, index, kv_heads), seen.get(layer.window or 0)
-            return ops.attend_at(q, q, layer.scale, *at, words=inputs.words, window=window)
-
+        windows = {layer.window for layer in self._read.layers} if prompt is None else set()
+        seen = {size: ops.window(inputs, size) for size in windows if size is not None}
         norms = [*(layer.attention_norm for layer in self._read.layers[1:]), self._read.norm]
-        for index, (layer, after) in enumerate(zip(self._layers, norms, strict=True)):
+        for index, (own, layer, after) in enumerate(zip(self._read.layers, self._layers, norms, strict=True)):
             q = ops.rope_and_store(
                 *(layer.qkv(read), heads, kv_heads, layer.rope, layer.qk_norms),
                 *(inputs.addresses, inputs.starts, inputs.positions, index),
             )
             q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
-            out = (attend or attend_at)(q, index)
+            if prompt is not None:
+                k, v = prompt.cache.of_layer(index)[..., : prompt.cache.end, :]
+                out = prompt.attend(q, k, v, own.scale, own.window)
+            else:
+                at, window = (inputs.addresses, inputs.lengths, index, kv_heads), seen.get(own.window or 0)
+                out = ops.attend_at(q, q, own.scale, *at, words=inputs.words, window=window)
             attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
             x, normed = ops.add_norm(x, attended, layer.mlp_norm, factor=factor)
             added = layer.down(ops.gated(layer.gate_up(normed)))

@@ -114,7 +114,7 @@ class GraphRunner(Runner):
         if is_ours and (cache.is_batch or not is_prompt):
             graph = self._graph_for(step)
         elif is_ours and isinstance(self.body, FusedBody) and isinstance(model, LanguageModel):
-            return self.body.read(step, cache)
+            return self.body.read(step)
         at = cache.states.addresses() if graph else None
         if graph is None or at is None:
             return model.stock.run(step)
