@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AttentionBackend:
-    """`make` builds the back end, one for each model. `device` is the kind of device it runs on, None: any.
+    """`make` imports the back end. `device` is the kind of device it runs on, None: any.
 
     `suits` says whether "auto" tries it on a device of that kind. `missing` names the package that it lacks here, or
     is "". CUDA graphs replay only the kernels of one that is `graphed`.
@@ -65,7 +65,7 @@ BACKENDS: dict[str, AttentionBackend] = {
         suits=lambda device: _from("flash_package", "is_best_for_prompts")(device),
         missing=lambda: "" if _from("flash_package", "is_installed")() else "flash-attn",
     ),
-    "split": AttentionBackend(lambda: _from("split_kv", "SplitKV")(), device="cpu", suits=lambda device: True),
+    "split": AttentionBackend(lambda: _from("split_kv", "split_kv"), device="cpu", suits=lambda device: True),
     "triton": AttentionBackend(
         lambda: _from("triton_tree", "triton_tree"),
         device="cuda",

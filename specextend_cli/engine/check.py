@@ -8,10 +8,9 @@ rounds, a window.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +22,10 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
 from specextend_cli.engine.packed import full_weights
-from specextend_cli.engine.self_check import distances, path_by_path
+from specextend_cli.engine.self_check import NotOursError as NotOursError
+from specextend_cli.engine.self_check import Results, compare, path_by_path
 from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.tree import DraftTree, root
-
-Results: TypeAlias = Iterator[tuple[str, Tensor]]
-"""What a forward gives, by what it is called, in an order of its own."""
 
 _SHORT = (150, 9)  # tokens of a prompt's two pieces: one graph serves trees behind either
 _LAST = 9  # tokens of a prompt whose logits are compared: half precision moves single rows of some models far
@@ -37,13 +34,6 @@ _FAR = 30_000  # position of a tree's root behind them, as far as the model has 
 _PARENTS = (0, 0, 0, 1, 3)  # of a tree
 _KEPT = (0, 1, 3)  # a path in it
 _DIFFER = 3  # sequences of a batch with states of their own
-_SINGLE, _HALF = 1e-3, 0.1  # of a row's size, in single precision and in others
-_OUTLIERS = 0.25
-_LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
-
-
-class NotOursError(Exception):
-    """A model cannot run otherwise than by its own modules; the message says why."""
 
 
 def use(
@@ -74,49 +64,6 @@ def use(
         raise
 
 
-def compare(
-    results: Results,
-    expected: Sequence[tuple[str, Tensor]],
-    dtype: torch.dtype | None = None,
-    otherwise: Callable[[], Results] | None = None,
-) -> None:
-    """NotOursError where results differ from the expected ones by more than rounding to `dtype`, by default of keys.
-
-    In single precision no row may. Half precision moves rows of some models far, so that half of the rows of a name
-    may differ by a tenth, and twice as much as the model's own results do that are computed `otherwise`; no more than
-    a quarter of them by three times that.
-    """
-    dtype = dtype or next(found.dtype for name, found in expected if name == "keys")  # logits may be in a wider format
-    found = _errors(results, expected)
-    if dtype == torch.float32:
-        wrong = {name: float(errors.max()) for name, errors in found.items() if not errors.max() <= _SINGLE}
-    else:
-        wrong = _beyond(found, {})
-        if wrong and otherwise is not None:
-            wrong = _beyond(found, _errors(otherwise(), expected))
-    for name, size in wrong.items():
-        raise NotOursError(f"its {name} differ from those without, by {size:.1%} of their size")
-
-
-def _errors(results: Results, expected: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    """By name, how far every row [width] is from the expected one, of that one's size."""
-    found: dict[str, list[Tensor]] = defaultdict(list)
-    for (name, ours), (_, theirs) in zip(results, expected, strict=True):
-        found[name].append(distances(ours, theirs).flatten())
-    return {name: torch.cat(errors) for name, errors in found.items()}
-
-
-def _beyond(errors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, float]:
-    """Median errors of the names that differ by more than rounding in half precision."""
-    wrong = {}
-    for name, some in errors.items():
-        allowed = _HALF + (2 * float(own[name].median()) if name in own else 0)
-        middle, gross = float(some.median()), float((~(some <= 3 * allowed)).float().mean())  # NaN is wrong, too
-        if not middle <= allowed or gross > _OUTLIERS:
-            wrong[name] = middle
-    return wrong
-
-
 @torch.inference_mode()
 def check_long(lm: LanguageModel) -> None:
     """UnsupportedModelError where few layers attend otherwise behind a long text than by the plainest attention."""
@@ -124,51 +71,74 @@ def check_long(lm: LanguageModel) -> None:
         return
     try:
         with few_layers(lm):
-            compare(results_of_model(lm, lm.backend), list(results_of_model(lm, reference)))
+            compare(results_of(lm, lm.backend), list(results_of(lm, reference)))
     except NotOursError as error:
         raise UnsupportedModelError(lm.model, f"{error}, by attention {lm.attention}") from error
 
 
-def results_of_model(
-    lm: LanguageModel, backend: Backend, *, nodes: Sequence[int] = (), batches: Sequence[int] = ()
+def results_of(
+    model: LanguageModel | EagleHead, backend: Backend, *, nodes: Sequence[int] = (), batches: Sequence[int] = ()
 ) -> Results:
-    """Logits, states, queries and keys of prompts, of a tree and of trees of so many `nodes`, and logits of batches."""
-    record = {lm.layers_with_keys[0], lm.layers_with_keys[-1]}
-    asked: dict[str, Any] = {"backend": backend, "record": record, "feature_layers": (0, lm.layers)}
-    cache, length = lm.new_cache(_LONG + 64), sum(_SHORT) + len(_PARENTS)
-    ids = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, length).long().to(lm.device)
+    """Logits, states, queries and keys of prompts, of a tree and of trees of so many `nodes`, and logits of batches.
+
+    Of a head, without prompts and batches.
+    """
+    cache = model.new_cache(_LONG + 64)
+    device, length = cache.device, sum(_SHORT) + len(_PARENTS)
+    asked: dict[str, Any] = {"backend": backend}
+    if isinstance(model, EagleHead):
+        config, layers, vocabulary = model.llama, [*range(model.config.layers)], model.embedding.num_embeddings
+        states = torch.randn(length, model.config.hidden, generator=torch.Generator().manual_seed(0))
+        states = states.to(device, cache.dtype)
+    else:
+        config, layers, vocabulary = model.config, model.layers_with_keys, model.vocabulary
+        asked |= {"record": {layers[0], layers[-1]}, "feature_layers": (0, model.layers)}
+    ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, length).long().to(device)
 
     def tree(parents: Sequence[int], position: int) -> Results:
         made = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))
-        if lm.state_bytes and not made.is_chain:
-            yield from _of_states(lm, made, cache, backend)
-            return
-        out = lm.run(Step.of_tree(made, position, cache, **asked))
-        assert out.features is not None
-        yield "logits", _centred(out.logits)
-        yield "states", out.features.clone()
-        yield from _queries(out)
-        for layer in lm.layers_with_keys:
-            yield "keys", cache.of_layer(layer)[..., cache.start : cache.end, :].flatten(0, -2).clone()
+        if isinstance(model, EagleHead):  # its root, then the others: drafts grow level by level
+            for rows in (slice(0, 1), slice(1, len(made)))[: len(made)]:
+                tokens, depths, mask = made.on(device)
+                at, seen = position + depths[rows], mask[rows, : rows.stop]
+                yield from run(Step(tokens[rows], at, cache, seen, states=states[rows], **asked))
+        elif model.state_bytes and not made.is_chain:
+            yield from _of_states(model, made, cache, backend)
+        else:
+            yield from run(Step.of_tree(made, position, cache, **asked))
         cache.rollback()
+
+    def run(step: Step) -> Results:
+        out = model.run(step)
+        state = out.features if out.state is None else out.state
+        assert state is not None
+        yield "logits", _centred(out.logits)
+        yield "states", state.clone()
+        yield from _queries(out)
+        for layer in layers:
+            yield "keys", cache.of_layer(layer)[..., cache.start : cache.end, :].flatten(0, -2).clone()
 
     parents: Sequence[int]
     for read in _SHORT:
-        positions = torch.arange(cache.length, cache.length + read, device=lm.device)
-        last = lm.forward(ids[positions], positions, cache, logits_to_keep=_LAST, record_last=True, **asked)
-        yield "logits of a prompt", _centred(last.logits)
-        yield from _queries(last)
+        positions = torch.arange(cache.length, cache.length + read, device=device)
+        if isinstance(model, EagleHead):
+            model.remember(Step(ids[positions], positions, cache, states=states[positions], **asked))
+        else:
+            last = model.forward(ids[positions], positions, cache, logits_to_keep=_LAST, record_last=True, **asked)
+            yield "logits of a prompt", _centred(last.logits)
+            yield from _queries(last)
         cache.commit()
         for parents in ((0,), _PARENTS):
             yield from tree(parents, cache.length)
-    yield from _of_batches(lm, cache, ids, batches)
-    make_up(cache, lm.windows)
-    far = min(_FAR, getattr(lm.config, "max_position_embeddings", _FAR) - max(nodes, default=0) - len(_PARENTS))
+    if isinstance(model, LanguageModel):
+        yield from _of_batches(model, cache, ids, batches)
+    make_up(cache, getattr(model, "windows", ()))
+    far = min(_FAR, getattr(config, "max_position_embeddings", _FAR) - max(nodes, default=0) - len(_PARENTS))
     for parents in ((0,), _PARENTS, *map(_bushy, nodes)):
         for name, found in tree(parents, far):
             yield name if name == "keys" else f"{name} of {len(parents)} nodes behind a long text", found
-    if lm.device.type != "cpu":  # where two such texts may take a tenth of the memory
-        yield from _of_batches(lm, cache, ids, batches[-1:])
+    if isinstance(model, LanguageModel) and device.type != "cpu":  # where two such texts may take a tenth of the memory
+        yield from _of_batches(model, cache, ids, batches[-1:])
     cache.buffers.clear()  # now: a cache and its layers hold each other
 
 
@@ -245,35 +215,6 @@ def _of_states(lm: LanguageModel, tree: DraftTree, cache: KVCache, backend: Back
     lm.run(Step.of_tree(kept, cache.length, cache, backend=backend))
     cache.commit(_KEPT if is_graphed else range(len(_KEPT)))
     yield "logits after a tree", verified(root(tree.tokens[0]))
-
-
-def results_of_head(head: EagleHead, backend: Backend) -> Results:
-    """The same of a head: trees grow level by level, behind a short text and a long one."""
-    weight = head.fc.weight
-    cache = head.new_cache(_LONG + 4)
-    device, generator = weight.device, torch.Generator().manual_seed(0)
-    ids = torch.linspace(0, head.embedding.num_embeddings - 1, sum(_SHORT)).long().to(device)
-    states = torch.randn(sum(_SHORT), head.config.hidden, generator=generator).to(device, weight.dtype)
-    level = torch.tensor(_LEVEL, dtype=torch.bool, device=device)
-    for read in (*_SHORT, 0):
-        rows = torch.arange(cache.length, cache.length + read, device=device)
-        if read:
-            head.remember(Step(ids[rows], rows, cache, backend=backend, states=states[rows]))
-            cache.commit()
-        else:
-            make_up(cache)
-        position = cache.length if read else min(_FAR, head.config.max_position - 2)
-        for masks in ((None,), (level[:, 2:], level)):
-            for depth, mask in enumerate(masks):
-                n = 1 if mask is None else len(mask)
-                at = torch.full((n,), position + depth, device=device)
-                out = head.run(Step(ids[:n], at, cache, mask, backend=backend, states=states[:n]))
-                assert out.state is not None
-                yield "logits", _centred(out.logits)
-                yield "states", out.state.clone()
-                yield "keys", cache.rows(cache.start, cache.end)[0].flatten(0, -2).clone()
-            cache.rollback()
-    cache.buffers.clear()
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
-from specextend_cli.engine.attention.split_kv import SplitKV
-from specextend_cli.engine.check import NotOursError, few_layers, results_of_head, results_of_model, use
+from specextend_cli.engine.attention.split_kv import split_kv
+from specextend_cli.engine.check import NotOursError, few_layers, results_of, use
 from specextend_cli.engine.decoder import Decoder, DecoderLayer, Norm
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -43,10 +43,10 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
     whole = NativeRunner(model, decoder, exact=exact)
     if isinstance(model, EagleHead):
         with on_threads(probing_threads(model)):
-            expected = list(results_of_head(model, reference))
-            use(model, lambda: whole, partial(results_of_head, model), SplitKV(), expected, rounds)
+            expected = list(results_of(model, reference))
+            use(model, lambda: whole, partial(results_of, model), split_kv, expected, rounds)
         return
-    results = partial(results_of_model, model, batches=(2,))
+    results = partial(results_of, model, batches=(2,))
     with on_threads(probing_threads(model.model)), few_layers(model) as chosen:
         few = replace(decoder, layers=tuple(decoder.layers[index] for index in chosen))
         make = partial(NativeRunner, model, few, exact=exact)
@@ -65,7 +65,7 @@ class NativeRunner(Runner):
     def __init__(self, model: LanguageModel | EagleHead, decoder: Decoder, *, exact: bool) -> None:
         self.decoder, self._stock = decoder, model.stock
         self._head = model if isinstance(model, EagleHead) else None
-        if not isinstance(model, EagleHead) and not isinstance(model.backend, SplitKV):
+        if not isinstance(model, EagleHead) and model.backend is not split_kv:
             raise NotOursError("there is no native forward for another attention than the library's")
         if decoder.dtype not in FORMATS or decoder.head_dim % 32:
             raise NotOursError(f"there is no native forward for {decoder.dtype} or heads of {decoder.head_dim} numbers")
@@ -92,7 +92,7 @@ class NativeRunner(Runner):
         cache, b, tree = step.cache, step.sequences, step.tree_mask
         n, is_batch = len(step) // b, cache.is_batch
         is_prompt = tree is None and step.key_positions is None and self._head is None
-        if b > MOST_ROWS or (n > MOST_ROWS and not is_prompt) or not isinstance(step.backend, SplitKV):
+        if b > MOST_ROWS or (n > MOST_ROWS and not is_prompt) or step.backend is not split_kv:
             return self._stock.run(step)
         earlier = 0 if is_batch else tree.shape[1] - n if tree is not None else cache.start - cache.length
         decoder, buffer, layers = self.decoder, cache.buffers[0], step.feature_layers

@@ -6,9 +6,10 @@ positions, attention to later tokens. They would run and produce wrong text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,11 +21,18 @@ _PROMPT = 11  # tokens, read in two chunks
 _PROMPT_ON_GPU = 300  # by the kernels that read long prompts, which may fail where those of short ones do not
 _WINDOW = 3  # tokens: what sliding windows are narrowed to meanwhile, so that prompt and tree go beyond them
 _PARENTS = (0, 0, 0, 1, 3)  # of the tree after it
-_ROUNDING = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}  # of a row's norm
+SINGLE, HALF = 1e-3, 0.1
+"""Of a row's size, what may be rounding in single precision and in others."""
 _OUTLIERS = 0.25  # of the rows in half precision: rounding can route a token to other experts of a mixture
 
-Read = Callable[[Tensor, DraftTree], Tensor]
+Results: TypeAlias = Iterator[tuple[str, Tensor]]
+"""What a forward gives, by what it is called, in an order of its own."""
+Read: TypeAlias = Callable[[Tensor, DraftTree], Tensor]
 """(prompt [n], tree) -> logits [n + nodes, vocabulary] of the prompt's tokens and the tree's nodes."""
+
+
+class NotOursError(Exception):
+    """A model cannot run otherwise than by its own modules; the message says why."""
 
 
 @torch.inference_mode()
@@ -61,41 +69,32 @@ def path_by_path(tree: DraftTree, read: Callable[[DraftTree], Tensor]) -> Tensor
 @torch.inference_mode()
 def difference(model: PreTrainedModel, stock: Tensor, read: Read) -> str | None:
     """How the logits by `read` differ from `stock` beyond rounding, in words; None if they do not."""
+    prompt = _prompt_length(model)
     with _narrow_windows(model):
-        ours = read(*_tokens(model)).float()
-    stock = stock.float()
+        ours = read(*_tokens(model))
     if not bool(stock.isfinite().all()):
         return "it computes values that are not numbers"
-    prompt = _prompt_length(model)
-    for part, rows in (("a prompt", slice(None, prompt)), ("a draft tree", slice(prompt, None))):
-        if disagreement(ours[rows], stock[rows], model.dtype) is None:
-            continue
-        wrong = ~(
-            distances(ours, stock) <= 2 * _own_rounding(model, stock).clamp(min=_ROUNDING.get(model.dtype, 0.1) / 2)
-        )
-        if float(wrong[rows].float().mean()) > (0 if model.dtype == torch.float32 else _OUTLIERS):
-            most = float(distances(ours[rows], stock[rows]).max())
-            found = f"rows {', '.join(str(row) for row in wrong[rows].nonzero().flatten().tolist())}"
-            return f"its logits of {part} differ from those by its own attention, in {found}, by up to {most:.0%}"
+
+    def results(logits: Tensor) -> Results:
+        yield "logits of a prompt", logits[:prompt]
+        yield "logits of a draft tree", logits[prompt:]
+
+    try:
+        compare(results(ours), list(results(stock)), model.dtype, lambda: results(_rounded_otherwise(model, stock)))
+    except NotOursError as error:
+        return str(error)
     return None
 
 
-def _own_rounding(model: PreTrainedModel, stock: Tensor) -> Tensor:
-    """How far each row of the model's logits moves when its own attention is PyTorch's, not eager.
-
-    At least the median. Half precision alone moves rows of some models by a quarter of their size. 0 in float32, and
-    where PyTorch's does not run.
-    """
-    if model.dtype == torch.float32:
-        return torch.zeros(len(stock), device=stock.device)
+def _rounded_otherwise(model: PreTrainedModel, stock: Tensor) -> Tensor:
+    """`stock` by PyTorch's attention, not eager; the same where that does not run."""
     attention = model.config._attn_implementation
     try:
-        moved = distances(stock_logits(model, "sdpa").float(), stock)
+        return stock_logits(model, "sdpa")
     except (ValueError, ImportError, RuntimeError):
-        moved = torch.zeros(len(stock), device=stock.device)
+        return stock
     finally:
         model.set_attn_implementation(attention)
-    return moved.clamp(min=float(moved.median()))
 
 
 @contextmanager
@@ -120,18 +119,47 @@ def distances(ours: Tensor, theirs: Tensor) -> Tensor:
     return moved
 
 
-def disagreement(
-    ours: Tensor, theirs: Tensor, dtype: torch.dtype | None = None, *, outliers: float = 0.0
-) -> float | None:
-    """By what part of its size the median row [.., width] differs; None if that may be rounding (`dtype`: theirs).
+def compare(
+    results: Results,
+    expected: Sequence[tuple[str, Tensor]],
+    dtype: torch.dtype | None = None,
+    otherwise: Callable[[], Results] | None = None,
+) -> None:
+    """NotOursError where results differ from the expected ones by more than rounding to `dtype`, by default of keys.
 
-    In single precision so large a share of rows may be `outliers`.
+    In single precision no row may. Half precision moves rows of some models far, so that half of the rows of a name
+    may differ by a tenth, and twice as much as the model's own results do that are computed `otherwise`; no more than
+    a quarter of them by three times that.
     """
-    dtype = dtype or theirs.dtype
-    errors = distances(ours, theirs)
-    wrong = ~(errors <= _ROUNDING.get(dtype, 0.1))  # NaN is wrong, too
-    allowed = outliers if dtype == torch.float32 else _OUTLIERS
-    return float(errors.median()) if float(wrong.float().mean()) > allowed else None
+    dtype = dtype or next(found.dtype for name, found in expected if name == "keys")  # logits may be in a wider format
+    found = _errors(results, expected)
+    if dtype == torch.float32:
+        wrong = {name: float(errors.max()) for name, errors in found.items() if not errors.max() <= SINGLE}
+    else:
+        wrong = _beyond(found, {})
+        if wrong and otherwise is not None:
+            wrong = _beyond(found, _errors(otherwise(), expected))
+    for name, size in wrong.items():
+        raise NotOursError(f"its {name} differ from transformers', by {size:.1%} of their size")
+
+
+def _errors(results: Results, expected: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """By name, how far every row [width] is from the expected one, of that one's size."""
+    found: dict[str, list[Tensor]] = defaultdict(list)
+    for (name, ours), (_, theirs) in zip(results, expected, strict=True):
+        found[name].append(distances(ours, theirs).flatten())
+    return {name: torch.cat(errors) for name, errors in found.items()}
+
+
+def _beyond(errors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, float]:
+    """Median errors of the names that differ by more than rounding in half precision."""
+    wrong = {}
+    for name, some in errors.items():
+        allowed = HALF + (2 * float(own[name].median()) if name in own else 0)
+        middle, gross = float(some.median()), float((~(some <= 3 * allowed)).float().mean())  # NaN is wrong, too
+        if not middle <= allowed or gross > _OUTLIERS:
+            wrong[name] = middle
+    return wrong
 
 
 def _tokens(model: PreTrainedModel) -> tuple[Tensor, DraftTree]:

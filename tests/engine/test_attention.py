@@ -13,7 +13,7 @@ from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.attention.hybrid import Kernel, hybrid, take_failure
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.attention.split_kv import split_kv
 from specextend_cli.engine.attention_backends import BACKENDS, AttentionBackend, backend_for
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -123,7 +123,7 @@ def test_split_kv_equals_the_reference(
     buffer[:, :, total:] = torch.nan
     k, v = buffer[0][None, :, :total], buffer[1][None, :, :total]
     q = torch.randn(1, 3 * kv_heads, n, 64, generator=generator)
-    backend = SplitKV()
+    backend = split_kv
     for mask in (random_tree_mask(n), random_tree_mask(n), None if n == 1 else torch.ones(n, n, dtype=torch.bool)):
         expected = reference(q, k, v, 0.125, mask)
         for _ in range(2):

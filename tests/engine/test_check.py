@@ -67,7 +67,7 @@ BY_GRAPHS: dict[str, Fault] = {
     "an address": exchange(graphs, "addresses_of", shifted(0)),
     "a stride": exchange(graphs, "addresses_of", shifted(4)),
     "an angle": exchange(fused.Rotary, "_turns", lambda own, rotary: own(rotary) * (1 + 1 / 512)),
-    "a bucket": exchange(fused.FusedModel, "__call__", one_bucket),
+    "a bucket": exchange(fused.FusedBody, "__call__", one_bucket),
     "a window": exchange(ops, "first_keys", lambda own, size, *given: own(size + 1, *given)),
 }
 
@@ -87,7 +87,7 @@ def test_graphs_with_a_fault_are_not_used(fault: str, dtype: torch.dtype, monkey
     lm = mistral(4096 if fault == "a window" else None, dtype)
     BY_GRAPHS[fault](monkeypatch)
     refused = use_checked_graphs(Target(lm), capture=Repeated())
-    assert "differ from those without" in refused["the model keeps transformers' layers"]
+    assert "differ from transformers'" in refused["the model keeps transformers' layers"]
 
 
 def wide(own: Callable[..., Any], model: Any) -> Any:
@@ -125,7 +125,7 @@ def test_native_code_with_a_fault_is_not_used(
     use_natively(lm)
     lm.runner = lm.stock
     NATIVELY[fault](monkeypatch)
-    with pytest.raises(NotOursError, match="differ from those without"):
+    with pytest.raises(NotOursError, match="differ from transformers'"):
         use_natively(lm)
     assert lm.runner is lm.stock
 
@@ -142,7 +142,7 @@ def test_attention_that_merges_wrongly_is_not_used(monkeypatch: pytest.MonkeyPat
     LanguageModel(tiny(), backend="torch")
     with pytest.raises(UnsupportedModelError) as refused:
         LanguageModel(tiny(), backend="torch", check=check.check_long)
-    assert "differ from those without" in str(refused.value.why)
+    assert "differ from transformers'" in str(refused.value.why)
 
 
 def test_all_layers_and_windows_are_there_after_a_check() -> None:

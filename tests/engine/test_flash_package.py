@@ -13,8 +13,8 @@ from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext, flash_package
 from specextend_cli.engine.attention import hybrid as hybrid_module
-from specextend_cli.engine.attention.flash_package import is_installed, is_right
-from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.flash_package import is_installed
+from specextend_cli.engine.attention.hybrid import hybrid, is_attention
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention_backends import BACKENDS
@@ -48,7 +48,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
     def forget() -> None:
         is_installed.cache_clear()
-        is_right.cache_clear()
+        is_attention.cache_clear()
         for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
             del sys.modules[name]
 
@@ -89,7 +89,8 @@ def test_it_is_not_installed(install: Install, given: tuple[str, ...]) -> None:
 def test_a_function_that_computes_something_else_is_not_used(install: Install, offset: str) -> None:
     """As flash-attn before 2.1 aligned its causal mask."""
     install(FUNCTION.format(offset=offset))
-    assert is_right(CPU, torch.bfloat16, 64) == (offset == LAST_KEYS)
+    found = is_attention(flash_package._attend, CPU, torch.bfloat16, 64, causal=True)
+    assert found == (offset == LAST_KEYS)
 
 
 @pytest.fixture
@@ -159,6 +160,6 @@ def test_a_kernel_without_windows_is_not_used(windows: list[tuple[int, int]], mo
     q, k = (torch.zeros(1, heads, 200, 16, dtype=torch.bfloat16, device=device) for heads in (4, 2))
     for wrong in (longer, missing):
         monkeypatch.setattr(hybrid_module, "_windowed", wrong)
-        hybrid_module._has_windows.cache_clear()
+        is_attention.cache_clear()
         assert hybrid_module.through_window(q, k, k, 0.2, 16, PLAIN) is None
         assert ForwardContext(hybrid).attend(q, k, k, 0.2, 16).shape == q.shape

@@ -16,10 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from specextend_cli.engine.batch import BatchRequest
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graphs, ops
-from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
+from specextend_cli.engine.cuda.fused import FusedBody
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import TREE_BUCKETS
-from specextend_cli.engine.cuda.stock import StockHead, StockModel
+from specextend_cli.engine.cuda.stock import StockBody
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, NgramDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
@@ -82,7 +82,7 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
     expected = {"the model keeps transformers' layers"} if layers == "stock" else set()
     assert set(refused) == expected
     backend: Any = lm.runner
-    assert type(backend.graphs.body) is (StockModel if layers == "stock" else FusedModel)
+    assert type(backend.body) is (StockBody if layers == "stock" else FusedBody)
     assert (backend.drafts is None) == (name in RECURRENT)
     captures = rehearsal.captures
     for drafter in (NgramDrafter(), made):
@@ -109,7 +109,7 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     kept = {f"{name} keeps transformers' layers" for name in ("the model", "the draft head")}
     assert set(refused) == (kept if layers == "stock" else set()), refused
     backend: Any = head.runner
-    assert type(backend.graphs.body) is (StockHead if layers == "stock" else FusedHead)
+    assert type(backend.body) is (StockBody if layers == "stock" else FusedBody)
     captures = rehearsal.captures
     for drafts in (backend.drafts, None):
         assert drafts is None or backend.drafts is not None

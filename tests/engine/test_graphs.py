@@ -22,7 +22,7 @@ from specextend_cli.engine.cuda.body import MOST_SLOTS
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
-from specextend_cli.engine.cuda.stock import _ByAddress
+from specextend_cli.engine.cuda.stock import _CapturedStep
 from specextend_cli.engine.drafters import Drafter, LMDrafter, model, model_drafters
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -84,7 +84,7 @@ def captured_of(lm: LanguageModel) -> Captured:
     stock: Any = made.lm.model.forward
 
     def counting(**given: Any) -> Any:
-        if not isinstance(given["context"].backend, _ByAddress):
+        if not isinstance(given["context"], _CapturedStep):
             made.asked.append(tuple(given["input_ids"].shape))
         return stock(**given)
 

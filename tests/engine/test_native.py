@@ -16,7 +16,7 @@ from torch import Tensor
 from specextend_cli.engine.attention import split_kv
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
-from specextend_cli.engine.attention.split_kv import SplitKV, additive
+from specextend_cli.engine.attention.split_kv import additive
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native import kernels as single
@@ -197,17 +197,16 @@ def test_split_kv_uses_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch
 
     for kernel in (single.attend, single.attend_causal):
         monkeypatch.setattr(split_kv, kernel.__name__, spied(kernel))
-    backend = SplitKV()
     keys, values = torch.randn(2, 1, 3, 300, 32).to(dtype)
     wide = torch.ones(2, 5, dtype=torch.bool).tril(3)
     tall = torch.ones(70, 70, dtype=torch.bool).tril()  # more queries than the kernel takes
     for mask, n in ((None, 1), (wide, 2), (None, 1), (tall, 70), (wide, 2), (None, 30), (None, 1)):
         q = torch.randn(1, 9, n, 32).to(dtype)
         expected = reference(q, keys, values, 0.2, mask)
-        torch.testing.assert_close(backend(q, keys, values, 0.2, mask), expected, rtol=2e-2, atol=2e-2)
+        torch.testing.assert_close(split_kv.split_kv(q, keys, values, 0.2, mask), expected, rtol=2e-2, atol=2e-2)
     tokens_and_trees = ["attend"] * 4
     assert asked == [*tokens_and_trees, "attend_causal", "attend"]
-    backend(torch.randn(1, 9, 30, 32, requires_grad=True), keys.float(), values.float(), 0.2, None)
+    split_kv.split_kv(torch.randn(1, 9, 30, 32, requires_grad=True), keys.float(), values.float(), 0.2, None)
     assert len(asked) == 6  # it has no derivative
 
 

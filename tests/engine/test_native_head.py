@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.attention.split_kv import split_kv
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
@@ -91,7 +91,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
     @torch.inference_mode()
     def found() -> list[Tensor]:
         cache, out = head.new_cache(60), list[Tensor]()
-        first = head.run(Step(tokens[:3], torch.arange(3), cache, backend=SplitKV(), states=states[:3]))
+        first = head.run(Step(tokens[:3], torch.arange(3), cache, backend=split_kv, states=states[:3]))
         assert first.state is not None
         out += [first.logits, first.state, cache.rows(0, 3)[0].clone()]
         cache.rollback()
@@ -99,7 +99,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
 
         def forward(rows: Tensor, mask: Tensor | None, **given: Any) -> None:
             positions = torch.arange(40, 40 + len(rows))
-            found = head.run(Step(rows, positions, cache, mask, backend=SplitKV(), **given))
+            found = head.run(Step(rows, positions, cache, mask, backend=split_kv, **given))
             assert found.state is not None
             out.extend((found.logits, found.state, cache.rows(cache.start, cache.end)[0].clone()))
 
@@ -133,7 +133,7 @@ def test_a_native_head_is_lossless(head: EagleHead, asked: list[int], policy: st
 
 def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], kernels: str) -> None:
     cache = head.new_cache(60)
-    for n, backend in ((33, SplitKV()), (1, None)):
+    for n, backend in ((33, split_kv), (1, None)):
         cache.rollback()
         states, attend = torch.randn(n, head.config.hidden), lambda q, k, v, scale, mask, softmax: torch.zeros_like(q)
         with torch.inference_mode():

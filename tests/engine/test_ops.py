@@ -10,7 +10,8 @@ from torch import Tensor
 
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import WORDS, Recurrence
-from specextend_cli.engine.cuda.ops import Level, Norm, Rope
+from specextend_cli.engine.cuda.ops import Level, Rope
+from specextend_cli.engine.decoder import Norm
 from specextend_cli.engine.tree import DraftTree
 from tests.helpers import torch_kernels
 from tests.helpers.grid import grid

@@ -23,8 +23,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from specextend_cli.engine.attention.flash_package import is_right
-from specextend_cli.engine.attention.hybrid import _has_windows, capability
+from specextend_cli.engine.attention.hybrid import capability, is_attention
 from tests import ROOT
 
 DEVICE = torch.device("cuda:0")
@@ -231,7 +230,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         try:
             yield device
         finally:
-            for cached in (capability, is_right, _has_windows):
+            for cached in (capability, is_attention):
                 cached.cache_clear()  # a real GPU may follow
 
 

@@ -67,5 +67,4 @@ def only_stock_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(model: object) -> None:
         raise NotOursError("not in this test")
 
-    monkeypatch.setattr(graph_check, "FusedModel", refuse)
-    monkeypatch.setattr(graph_check, "FusedHead", refuse)
+    monkeypatch.setattr(graph_check, "FusedBody", refuse)

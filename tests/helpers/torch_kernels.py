@@ -22,7 +22,8 @@ from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import Window
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import WORDS, GraphInputs, Recurrence
-from specextend_cli.engine.cuda.ops import Level, Norm, Rope
+from specextend_cli.engine.cuda.ops import Level, Rope
+from specextend_cli.engine.decoder import Norm
 from tests.helpers.pretend_device import Pretend
 
 
@@ -62,7 +63,7 @@ def on_host(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inner(leaf: Any) -> Any:
-    if isinstance(leaf, Level | GraphInputs):
+    if isinstance(leaf, Level | GraphInputs | Norm):
         bare = copy(leaf)
         bare.__dict__.update({name: _inner(value) for name, value in vars(leaf).items()})
         return bare

@@ -28,7 +28,7 @@ from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.cache import row_shapes
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
-from specextend_cli.engine.cuda.fused import FusedModel
+from specextend_cli.engine.cuda.fused import FusedBody
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import Drafter, EagleDrafter
 from specextend_cli.engine.events import Accepted
@@ -363,13 +363,13 @@ class SyntheticModels:
 
 @dataclass
 class _FusedReader(Runner):
-    """Prompts by the fused forward and any attention back end; `GraphedModel` takes the default one only."""
+    """Prompts by the fused forward and any attention back end; `GraphRunner` takes the default one only."""
 
-    model: FusedModel
+    model: FusedBody
 
     def run(self, step: Step) -> Output:
         """See `Runner`."""
-        return self.model.read(step, step.cache)
+        return self.model.read(step)
 
 
 @torch.inference_mode()
@@ -386,7 +386,7 @@ def prompts(models: SyntheticModels, ceilings: Ceilings, length: int, *, fused: 
         kernels["memory-efficient"] = partial(hybrid, kernel="efficient")
         kernels |= {"flash-attn": flash_attn} if is_installed() else {}
     prompt = torch.arange(length).remainder(sizes.vocabulary).tolist()
-    reader = _FusedReader(FusedModel(lm)) if fused else lm.stock
+    reader = _FusedReader(FusedBody(lm)) if fused else lm.stock
     for name, target.prefill_backend in kernels.items():
         spent, result = None, ""
         lm.runner = reader

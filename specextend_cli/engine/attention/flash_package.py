@@ -39,22 +39,19 @@ def is_best_for_prompts(device: torch.device) -> bool:
 
 def reads_prompts(q: Tensor) -> bool:
     """Whether it is the best back end for such queries of a prompt, and computes them as it should."""
-    fits = q.is_cuda and q.dtype in HALVES and is_best_for_prompts(q.device)
-    return fits and is_right(q.device, q.dtype, q.shape[3])
+    return is_best_for_prompts(q.device) and _takes(q)
 
 
-@cache
-def is_right(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
-    """Whether it gives what attention is, for a prompt's piece behind a prefix."""
-    return is_attention(_attend, device, dtype, head_dim, causal=True)
+def _takes(q: Tensor) -> bool:
+    heads = q.device, q.dtype, q.shape[3]
+    return q.is_cuda and q.dtype in HALVES and is_attention(_attend, *heads, causal=True)
 
 
 def flash_attn(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
     """See `Backend`. Prompts in half precision on CUDA, of heads that the package computes; others go to `hybrid`."""
-    fits = tree_mask is None and softmax.is_plain and q.is_cuda and q.dtype in HALVES
-    if not fits or not is_right(q.device, q.dtype, q.shape[3]):
+    if tree_mask is not None or not softmax.is_plain or not _takes(q):
         return hybrid(q, k, v, scale, tree_mask, softmax)
     return _attend(q, k, v, scale, causal=True)[0]  # aligned to the last keys: a chunk over its prefix and itself
 

@@ -76,17 +76,14 @@ class ForwardContext:
             out = None if backend is reference else through_window(q, k, v, scale, window, softmax)
             if out is not None:
                 return out
+        n, total = q.shape[2], k.shape[2]
+        if (window, n) not in self.blocks:
+            self.blocks[window, n] = blocks(n, total, window, self._mask_of(q), self.key_positions, q.device)
         parts = [
             backend(q[:, :, rows], k[:, :, seen], v[:, :, seen], scale, mask, softmax)
-            for rows, seen, mask in self.within(window, q.shape[2], k.shape[2], q.device, self._mask_of(q))
+            for rows, seen, mask in self.blocks[window, n]
         ]
         return parts[0] if len(parts) == 1 else torch.cat([part.transpose(1, 2) for part in parts], 1).transpose(1, 2)
-
-    def within(self, window: int, n: int, total: int, device: torch.device, mask: Tensor | None) -> list[Block]:
-        """What n queries over `total` keys, with this tree's mask, see of them through a window."""
-        if (window, n) not in self.blocks:
-            self.blocks[window, n] = blocks(n, total, window, mask, self.key_positions, device)
-        return self.blocks[window, n]
 
     def _mask_of(self, q: Tensor) -> Tensor | None:
         """`tree_mask` of these queries, which are the last ones where a layer without keys leaves others out (Gemma 4).

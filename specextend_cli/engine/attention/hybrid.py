@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _aten = torch.ops.aten
@@ -134,7 +135,8 @@ def through_window(
     capped scores.
     """
     fits = softmax.softcap is None and q.is_cuda and q.dtype in HALVES and capability(q.device) >= 8
-    if not fits or not _has_windows(q.device, q.dtype, q.shape[3]):
+    heads = q.device, q.dtype, q.shape[3]
+    if not fits or not all(is_attention(_windowed, *heads, causal=True, window=size) for size in _WINDOWS):
         return None
     return softmax.join(*_windowed(q, k, v, scale, causal=True, window=window))[0]
 
@@ -149,12 +151,6 @@ def _windowed(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool, wi
 
 
 @cache
-def _has_windows(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
-    """Whether torch's kernel is there for such heads, and attends through windows as it should."""
-    sizes = (is_attention(_windowed, device, dtype, head_dim, causal=True, window=size) for size in _WINDOWS)
-    return all(sizes)
-
-
 def is_attention(
     attend: Callable[..., tuple[Tensor, Tensor]],
     device: torch.device,
@@ -165,7 +161,7 @@ def is_attention(
     before: int = _ROWS,
     **window: int,
 ) -> bool:
-    """Whether `attend` (q, k, v, scale, causal and perhaps a `window`) gives what `masked` does.
+    """Whether `attend` (q, k, v, scale, causal and perhaps a `window`) gives what `masked` does; computed once.
 
     `before`: keys before the queries' own.
     """
@@ -233,13 +229,11 @@ def merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Tensor:
     return torch.lerp(b.float(), a.float(), torch.sigmoid(lse_a - lse_b)[..., None])
 
 
-def masked(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor, softmax: SoftmaxOptions = PLAIN
-) -> tuple[Tensor, Tensor]:
-    """The tree: n x t scores in float32, without a kernel of their own. They are capped; sinks are left to `join`."""
+def masked(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The tree: n x t scores in float32, without a kernel of their own. Sinks are left to `join`."""
     kv_heads, d = k.shape[1], k.shape[3]
     scores = torch.matmul(q.reshape(1, kv_heads, -1, d).float(), k.float().transpose(-1, -2))
-    scores = softmax.capped(scores.reshape(*q.shape[:3], k.shape[2]).mul_(scale)).masked_fill_(~mask, -torch.inf)
+    scores = scores.reshape(*q.shape[:3], k.shape[2]).mul_(scale).masked_fill_(~mask, -torch.inf)
     lse = scores.logsumexp(-1)
     weights = (scores - lse[..., None]).exp_()
     out = torch.matmul(weights.reshape(1, kv_heads, -1, k.shape[2]), v.float())
@@ -251,19 +245,13 @@ def _in_blocks(
 ) -> Tensor:
     """All scores explicitly, of a block of queries at a time."""
     n, total = q.shape[2], k.shape[2]
-    own = n if tree_mask is None else tree_mask.shape[1]
-    most = max(_SCORES // (q.shape[1] * total), 1)
-    out = []
+    most, out = max(_SCORES // (q.shape[1] * total), 1), []
     for start in range(0, n, most):
-        rows = slice(start, min(start + most, n))
-        seen = total if tree_mask is not None else total - n + rows.stop
-        mask = torch.ones(rows.stop - start, seen, dtype=torch.bool, device=q.device)
-        if tree_mask is None:
-            mask.tril_(total - n + start)
-        else:
-            mask[:, total - own :] = tree_mask[rows]
-        out.append(softmax.join(*masked(q[:, :, rows], k[:, :, :seen], v[:, :, :seen], scale, mask, softmax))[0])
-    return torch.cat(out, 2).to(q.dtype)
+        end = min(start + most, n)
+        seen = total if tree_mask is not None else total - n + end
+        mask = None if tree_mask is None else tree_mask[start:end]
+        out.append(reference(q[:, :, start:end], k[:, :, :seen], v[:, :, :seen], scale, mask, softmax))
+    return torch.cat(out, 2)
 
 
 def _fold(q: Tensor, k: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ def reference(
     mask[:, total - tree.shape[1] :] = tree
     if softmax.is_plain:
         return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
-    k, v = (x.float().repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
-    scores = torch.matmul(q.float(), k.transpose(-1, -2)) * scale
-    return torch.matmul(softmax.weights(scores, mask), v).to(q.dtype)
+    folded = q.reshape(1, k.shape[1], -1, q.shape[3]).float()
+    scores = torch.matmul(folded, k.float().transpose(-1, -2)).reshape(*q.shape[:3], total) * scale
+    weights = softmax.weights(scores, mask).reshape(*folded.shape[:3], total)
+    return torch.matmul(weights, v.float()).reshape(q.shape).to(q.dtype)

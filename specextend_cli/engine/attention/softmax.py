@@ -23,10 +23,6 @@ class SoftmaxOptions(NamedTuple):
         """Whether there is neither."""
         return self.softcap is None and self.sinks is None
 
-    def capped(self, scores: Tensor) -> Tensor:
-        """Scores, of any shape and not masked yet, capped in place."""
-        return scores if self.softcap is None else scores.div_(self.softcap).tanh_().mul_(self.softcap)
-
     def join(self, out: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
         """Attention [1, H, n, d] over some keys and its log-sum-exps [1, H, n], and the same with the sinks."""
         if self.sinks is None:
@@ -39,7 +35,8 @@ class SoftmaxOptions(NamedTuple):
 
         A row sums to 1, or with a sink to what that leaves.
         """
-        scores = self.capped(scores)
+        if self.softcap is not None:
+            scores.div_(self.softcap).tanh_().mul_(self.softcap)
         if seen is not None:
             scores.masked_fill_(~seen, -torch.inf)
         if self.sinks is None:

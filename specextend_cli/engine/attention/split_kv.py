@@ -8,7 +8,7 @@ operations cost more to call than to compute.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -23,40 +23,27 @@ MOST = 64
 """Queries of a tree. More than one query without a tree are a prompt's."""
 
 
-class SplitKV:
-    """A `Backend`, one for each model: it keeps the mask of the present forward, which all layers share."""
-
-    def __init__(self) -> None:
-        self._shared: tuple[Tensor | None, tuple[object, ...], Tensor | None] = None, (), None
-
-    def __call__(
-        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
-    ) -> Tensor:
-        """See `Backend`. Prompts without kernels, other devices and softmaxes with options go to `hybrid`."""
-        n, is_prompt = q.shape[2], tree_mask is None and q.shape[2] > 1
-        has_kernel = fits(q.shape[3], q.dtype, q.device) and not q.requires_grad
-        if q.device.type != "cpu" or not softmax.is_plain or (is_prompt and not has_kernel):
-            return hybrid(q, k, v, scale, tree_mask, softmax)
-        if is_prompt:
-            return attend_causal(q, k, v, scale)
-        if has_kernel and n <= MOST:
-            return attend(q, k, v, scale, self._mask(tree_mask))
-        heads = k.shape[1]
-        folded = q.reshape(1, heads, -1, q.shape[3])
-        mask = None if tree_mask is None else self._mask(tree_mask, q.shape[1] // heads, k.shape[2], q.dtype)
-        return flash(folded, k, v, scale, mask=mask)[0].reshape(q.shape)
-
-    def _mask(self, tree_mask: Tensor | None, *whole: Any) -> Tensor:
-        """The tree's mask as the kernels take it, or as torch's does: over all keys, `whole` (see `_over_all`)."""
-        tree, shape, mask = self._shared
-        if mask is None or shape != whole or tree is not tree_mask:
-            mask = _over_all(additive(tree_mask), *whole) if whole else additive(tree_mask)
-            self._shared = tree_mask, whole, mask
-        return mask
+def split_kv(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+) -> Tensor:
+    """See `Backend`. Prompts without kernels, other devices and softmaxes with options go to `hybrid`."""
+    n, is_prompt = q.shape[2], tree_mask is None and q.shape[2] > 1
+    has_kernel = fits(q.shape[3], q.dtype, q.device) and not q.requires_grad
+    if q.device.type != "cpu" or not softmax.is_plain or (is_prompt and not has_kernel):
+        return hybrid(q, k, v, scale, tree_mask, softmax)
+    if is_prompt:
+        return attend_causal(q, k, v, scale)
+    if has_kernel and n <= MOST:
+        return attend(q, k, v, scale, additive(tree_mask))
+    heads = k.shape[1]
+    mask = None if tree_mask is None else _over_all(tree_mask, q.shape[1] // heads, k.shape[2], q.dtype)
+    return flash(q.reshape(1, heads, -1, q.shape[3]), k, v, scale, mask=mask)[0].reshape(q.shape)
 
 
-def _over_all(mask: Tensor, groups: int, total: int, dtype: torch.dtype) -> Tensor:
-    """[1, 1, groups * n, total], of a mask [n, m] of the last keys."""
+@lru_cache(maxsize=1)  # all layers share it
+def _over_all(tree_mask: Tensor, groups: int, total: int, dtype: torch.dtype) -> Tensor:
+    """A tree's mask [n, m] as torch's kernel takes it: [1, 1, groups * n, total], over all keys."""
+    mask = additive(tree_mask)
     return pad(mask, (total - mask.shape[1], 0)).to(dtype).repeat(groups, 1)[None, None]
 
 
@@ -65,6 +52,7 @@ def fits(head_dim: int, dtype: torch.dtype, device: torch.device) -> bool:
     return dtype in FORMATS and head_dim % 32 == 0 and device.type == "cpu" and native.is_loaded()
 
 
+@lru_cache(maxsize=1)
 def additive(tree_mask: Tensor | None) -> Tensor:
     """A tree's mask [n, m] as the kernels take it, 0 or -inf; None stands for a single node, which sees itself."""
     if tree_mask is None:

@@ -64,15 +64,11 @@ def attend(
     """q [1, H, n, d]; k, v [1, H_kv, T, d], any strides, -> [1, H, n, d], which lies in memory as [1, n, H, d].
 
     The last `tree` keys are a tree whose mask is `words` (see `pack`); without words they are the n queries' own, in
-    causal order. `launch` overrides the plan. ValueError for shapes that do not fit.
+    causal order. `launch` overrides the plan.
     """
     _, heads, n, d = q.shape
     kv_heads, total = k.shape[1:3]
     tree = n if tree is None else tree
-    if heads % kv_heads or q.shape[0] != 1 or k.shape != v.shape or k.shape[3] != d:
-        raise ValueError(f"queries {tuple(q.shape)} do not fit keys {tuple(k.shape)} and values {tuple(v.shape)}")
-    if not 0 < tree <= total or (tree != n if words is None else words.shape != (n, -(-tree // WORD))):
-        raise ValueError(f"{n} queries and a mask of {tree} nodes do not fit {total} keys")
     cut = launch or plan(heads // kv_heads * n, total, kv_heads, d, k.element_size(), chip(q.device))
     return _launch(q, k, v, scale, words, None, kv_heads, total, tree, 0, cut, softmax, None)
 

@@ -33,32 +33,26 @@ def blocks(
 
     `positions` [m] are those of the first m keys, the next ones follow; None: keys are in place from 0 on.
     """
-    everything = slice(0, n), slice(0, total)
     if total <= window and positions is None:
-        return [Block(*everything, tree_mask)]
-    if tree_mask is None and positions is None:
-        return _causal(n, total, window, device)
-    tree = torch.ones(n, n, dtype=torch.bool, device=device).tril_() if tree_mask is None else tree_mask
-    prefix = total - tree.shape[1]
-    if positions is None:
-        at, first = torch.arange(prefix, device=device), max(prefix - window + 1, 0)
-    else:
-        later = torch.arange(1, prefix - len(positions) + 1, device=device)
-        at, first = torch.cat((positions, positions[-1] + later)), 0
-    return [Block(slice(0, n), slice(first, total), _of_tree(tree, at[first:], window))]
-
-
-def _causal(n: int, total: int, window: int, device: torch.device) -> list[Block]:
-    made: dict[tuple[int, int], Tensor] = {}
-    found = []
-    for start in range(0, n, _BLOCK):
-        rows = min(_BLOCK, n - start)
-        first, end = max(total - n + start - window + 1, 0), total - n + start + rows
+        return [Block(slice(0, n), slice(0, total), tree_mask)]
+    made: dict[tuple[int, int], Tensor | None] = {}  # most blocks of a prompt share one
+    found, size = [], _BLOCK if tree_mask is None else n
+    for start in range(0, n, size):
+        rows, end = min(size, n - start), total
+        tree = tree_mask
+        if tree is None:
+            tree, end = torch.ones(rows, rows, dtype=torch.bool, device=device).tril_(), total - n + start + rows
+        prefix = end - tree.shape[1]
+        if positions is None:
+            at, first = torch.arange(prefix, device=device), max(prefix - window + 1, 0)
+        else:
+            later = torch.arange(1, prefix - len(positions) + 1, device=device)
+            at, first = torch.cat((positions, positions[-1] + later)), 0
         shape = (rows, end - first)
-        if shape not in made:
-            before = shape[1] - rows
-            made[shape] = torch.ones(shape, dtype=torch.bool, device=device).tril_(before).triu_(before - window + 1)
-        found.append(Block(slice(start, start + rows), slice(first, end), None if rows == 1 else made[shape]))
+        if shape not in made or positions is not None:
+            sees_all = tree_mask is None and rows == 1 and positions is None
+            made[shape] = None if sees_all else _of_tree(tree, at[first:], window)
+        found.append(Block(slice(start, start + rows), slice(first, end), made[shape]))
     return found
 
 

@@ -26,15 +26,15 @@ PER_BUFFER = 7
 """Integers of `addresses_of` of each buffer."""
 
 
-def addresses_of(cache: KVCache, *, windowed: bool = True) -> tuple[int, ...]:
+def addresses_of(cache: KVCache) -> tuple[int, ...]:
     """Where a cache lies, in device memory: a CUDA graph that reads it there serves every cache, of any size.
 
     Of each of its buffers, the address of the first key; then, in numbers of the cache's format, the distances from a
     key to its value, and from one layer, sequence and head to the next: 0 to the next sequence where there is no batch.
     Rows of a head lie side by side. Last, where the positions of the first rows lie and how many there are, for
-    windows; zeros where row i is at position i, and where no layer is `windowed`.
+    windows; zeros where row i is at position i.
     """
-    positions = cache.positions if windowed else None
+    positions = cache.positions
     known = (0, 0) if positions is None else (positions.data_ptr(), len(positions))
     found: tuple[int, ...] = ()
     for buffer in cache.buffers:
@@ -116,7 +116,7 @@ class GraphOutput(NamedTuple):
     """Of one forward: `logits` [rows, vocabulary]; hidden `states`, each [rows, hidden]; every layer's `queries`.
 
     A language model's states are the inputs of its layers and the output of its final norm; a draft head's is the one
-    that its next step reads. Queries, by the layer's number, are [sequences, heads, rows of a sequence, head_dim].
+    that its next step reads. Queries, by the layer's number, are those of the first sequence.
     `recorded` is of a tree, in the order of the layers with states. All lie in the graph's memory and are valid until
     any graph runs: what is kept has to be copied.
     """
@@ -129,6 +129,9 @@ class GraphOutput(NamedTuple):
 
 class Body(Protocol):
     """Computes a forward so that it can be captured: no host reads, no allocations that depend on data."""
+
+    states: Tensor | None
+    """What a head joins its tokens with: [0, hidden], of the states' number format."""
 
     def __call__(self, inputs: GraphInputs) -> GraphOutput:
         """The output, with the new keys and values stored in the cache."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +22,8 @@ from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import MOST_SLOTS, WORDS, Body, GraphInputs, addresses_of
 from specextend_cli.engine.cuda.capture import Capture, capturing
 from specextend_cli.engine.cuda.ops import Level
+from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.step import WholeDrafts
 from specextend_cli.engine.tree import DraftTree, read
 
@@ -30,51 +31,42 @@ PENDING_BUCKETS = (16, 8, 4, 2, 1)
 """Committed tokens that one graph reads, in the order of capture."""
 
 
-class DraftModel(NamedTuple):
-    """What a draft is grown with.
-
-    `body` is its forward; `fuse` makes a head's states [n, hidden] of the target's features [n, `features`], None for a
-    language model. `vocabulary` maps its tokens to the target's, None where they are the same; of the target's tokens
-    it knows those below `tokens`, and proposes those below `most`.
-    """
-
-    body: Body
-    tokens: int
-    most: int
-    vocabulary: Tensor | None = None
-    fuse: Callable[[Tensor], Tensor] | None = None
-    features: int = 0
-    states: Tensor | None = None
-    """[0, hidden], of the states' number format."""
-    windowed: bool = False
-    """Whether layers attend through windows, and ask for the positions of a working set."""
-
-
 class DraftGraphs(WholeDrafts):
-    """Captured at once, for trees of one width up to one depth. Any error of `capture`; ValueError: too many nodes.
+    """Captured at once, for trees of one width up to one depth, of a drafter whose model runs by graphs.
 
-    Those that read committed tokens are by their number, and are told where the cache lies (see `addresses_of`).
-    `scratch` has rows for the pending tokens and `MOST_SLOTS` more, which a capture overwrites.
+    Those that read committed tokens are by their number, and are told where the cache lies (see `addresses_of`). Any
+    error of `capture`; ValueError: too many nodes.
     """
 
-    def __init__(self, model: DraftModel, scratch: KVCache, shape: TreeShape, capture: Capture) -> None:
-        self.width, self.depth = min(shape.width, model.most), max(shape.depth, 1)
+    def __init__(self, drafter: ModelDrafter, body: Body, shape: TreeShape, capture: Capture) -> None:
+        model, self._body, self._fuse, features = drafter.model, body, None, 0
+        if isinstance(model, EagleHead):
+            known, self._most = model.embedding.num_embeddings, len(model.vocabulary)
+            self._fuse, features = model.fuse, model.config.fused * model.config.target_hidden
+        else:
+            known, self._most = model.vocabulary, min(model.vocabulary, drafter.target.lm.vocabulary)
+        self._last_known, self._vocabulary = known - 1, drafter.vocabulary  # of the target's tokens; as those
+        self.width, self.depth = min(shape.width, self._most), max(shape.depth, 1)
         if (self.depth + 1) * self.width > MOST_SLOTS:
             raise ValueError(f"{self.depth} levels of {self.width} nodes are more than {MOST_SLOTS}")
-        device, width, self._buffers = scratch.device, self.width, len(scratch.buffers)
-        candidates = 1 + width + self.depth * width * width
-        self._level = Level(width, candidates, device, model.states, buffers=self._buffers)
-        self._model = model
+        scratch = model.new_cache(max(PENDING_BUCKETS) + MOST_SLOTS)  # which every capture overwrites
+        device, width, buffers = scratch.device, self.width, len(scratch.buffers)
+        self._level = Level(width, 1 + width + self.depth * width * width, device, body.states, buffers=buffers)
         self._first: dict[int, tuple[GraphInputs, Tensor | None, Callable[[], None]]] = {}
-        growing = {levels: partial(self._expand, levels) for levels in reversed(range(self.depth))}  # after the first
         with capturing():
-            self._capture(capture, scratch)
-            self._grow = {levels: capture(body, device)[1] for levels, body in growing.items()}
+            for m in PENDING_BUCKETS:
+                before = None if body.states is None else body.states.new_zeros(m, features)
+                inputs = GraphInputs(m, 1, device, body.states, more=len(self._level.begin), buffers=buffers)
+                inputs.set(self._numbers(m, m, 0, 0, scratch))
+                self._first[m] = inputs, before, capture(partial(self._begin, inputs, before), device)[1]
+            self._grow = {  # by levels after the first
+                levels: capture(partial(self._expand, levels), device)[1] for levels in reversed(range(self.depth))
+            }
 
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
-        width = min(shape.width, self._model.most)
-        return width == self.width and shape.depth <= self.depth and self._model.body.is_current()
+        width = min(shape.width, self._most)
+        return width == self.width and shape.depth <= self.depth and self._body.is_current()
 
     def grow(
         self, token: int, pending: Tensor, features: Tensor | None, position: int, cache: KVCache, shape: TreeShape
@@ -86,15 +78,6 @@ class DraftGraphs(WholeDrafts):
         size = 1 + self.width + levels * self.width**2
         return read(token, self._level.tree[:, :size], shape.nodes, forwards=levels + 1)
 
-    def _capture(self, capture: Capture, scratch: KVCache) -> None:
-        """Those that read committed tokens, over rows of `scratch`. Any error of `capture`."""
-        model, device = self._model, scratch.device
-        for m in PENDING_BUCKETS:
-            features = None if model.states is None else model.states.new_zeros(m, model.features)
-            inputs = GraphInputs(m, 1, device, model.states, more=len(self._level.begin), buffers=self._buffers)
-            inputs.set(self._numbers(m, m, 0, 0, scratch))
-            self._first[m] = inputs, features, capture(partial(self._begin, inputs, features), device)[1]
-
     def _numbers(self, m: int, n: int, position: int, start: int, cache: KVCache) -> list[int]:
         """What the inputs of m tokens pack behind them for n of them, at a position and a row of a cache.
 
@@ -103,8 +86,7 @@ class DraftGraphs(WholeDrafts):
         """
         masks = ((1 << (row + 1)) - 1 if row < n else 0 for row in range(m))
         words = [word for mask in masks for word in (mask, *[0] * (WORDS - 1))]
-        # Every chosen working set has its positions elsewhere.
-        at = addresses_of(cache, windowed=self._model.windowed)
+        at = addresses_of(cache)
         return [*range(position, position + m), *words, start, start + n, n, *at, n - 1, position + n, start + n]
 
     def _launch(self, tokens: Tensor, features: Tensor | None, position: int, cache: KVCache, room: int) -> None:
@@ -127,27 +109,27 @@ class DraftGraphs(WholeDrafts):
 
     def _begin(self, inputs: GraphInputs, features: Tensor | None) -> None:
         """Expand the last token of a chain, with the target's `features` [m, ..] before it: `_expand` starts there."""
-        model, level = self._model, self._level
+        level = self._level
         level.begin.copy_(inputs.more)
         level.inputs.addresses.copy_(inputs.addresses)
-        if model.fuse is not None and features is not None and inputs.states is not None:
-            inputs.states[: len(features)].copy_(model.fuse(features))
-        inputs.tokens.clamp_(max=model.tokens - 1)
-        out, last = model.body(inputs), inputs.more[:1]
-        ops.best(out.logits, self.width, model.most, model.vocabulary, row=last, out=(level.shares, level.tokens))
+        if self._fuse is not None and features is not None and inputs.states is not None:
+            inputs.states[: len(features)].copy_(self._fuse(features))
+        inputs.tokens.clamp_(max=self._last_known)
+        out, last = self._body(inputs), inputs.more[:1]
+        ops.best(out.logits, self.width, self._most, self._vocabulary, row=last, out=(level.shares, level.tokens))
         if level.state is not None:
             torch.index_select(out.states[0], 0, last, out=level.state)
 
     def _expand(self, levels: int) -> None:
         """Begin with the root's children; then expand so many levels, the best children of each being the next."""
-        model, level = self._model, self._level
+        level = self._level
         ops.advance(level, level.shares, level.tokens, level.begin)
         states = level.inputs.states
         if states is not None and level.state is not None:
             states.copy_(level.state.expand(self.width, -1))
         for _ in range(levels):
-            out = model.body(level.inputs)
-            shares, tokens = ops.best(out.logits, self.width, model.most, model.vocabulary)
+            out = self._body(level.inputs)
+            shares, tokens = ops.best(out.logits, self.width, self._most, self._vocabulary)
             ops.advance(level, shares, tokens)
             if states is not None:
                 torch.index_select(out.states[0], 0, level.above, out=states)

@@ -9,7 +9,6 @@ the row `last` is stored by another launch.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -21,16 +20,10 @@ from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, power_of
 from specextend_cli.engine.attention.triton_tree import Window, first_keys
 from specextend_cli.engine.attention.triton_tree import attend_at as attend_at
 from specextend_cli.engine.cuda.body import WORDS, GraphInputs, Recurrence
+from specextend_cli.engine.decoder import Norm
 
 _BLOCK = 1024  # logits of a program
 _TILE = 2048  # numbers of a state in one program's registers
-
-
-class Norm(NamedTuple):
-    """An RMS norm's weight [width] and epsilon."""
-
-    weight: Tensor
-    epsilon: float
 
 
 class Rope(NamedTuple):
@@ -42,18 +35,15 @@ class Rope(NamedTuple):
 
 
 @cache
-def _kernels(name: str = "kernels") -> Any:
+def _kernels() -> Any:
     """They import triton, which is not everywhere."""
-    return import_module(f"specextend_cli.engine.cuda.{name}")
+    return import_module("specextend_cli.engine.cuda.kernels")
 
 
-def windows(inputs: GraphInputs, sizes: Collection[int | None]) -> dict[int | None, Window | None]:
-    """What a forward sees through windows of these sizes, by size; None sees all."""
-    n, held = inputs.rows // inputs.sequences, inputs
-    found: dict[int | None, Window | None] = {None: None}
-    for size in {size for size in sizes if size is not None}:
-        found[size] = Window(size, first_keys(size, n, held.addresses, held.lengths, held.words))
-    return found
+def window(inputs: GraphInputs, size: int) -> Window:
+    """What a forward sees through a window of that size."""
+    n = inputs.rows // inputs.sequences
+    return Window(size, first_keys(size, n, inputs.addresses, inputs.lengths, inputs.words))
 
 
 def add_norm(
@@ -250,7 +240,7 @@ def convolution_inputs(
     b, channels, n = new.shape
     out = new.new_empty(b * n, channels, size) if last is None else None
     block = min(power_of_two(channels), 256)
-    _kernels("recurrent_kernels").window_rows[(b * n if last is None else 1, -(-channels // block))](
+    _kernels().window_rows[(b * n if last is None else 1, -(-channels // block))](
         new,
         new if out is None else out,
         at,
@@ -280,7 +270,7 @@ def recur(
     out = v.new_empty(rows, heads, width, dtype=dtype) if last is None else None
     block_k = power_of_two(size)
     block_v = min(max(_TILE // block_k, 1), power_of_two(width))
-    _kernels("recurrent_kernels").recur_rows[(rows if last is None else 1, heads, -(-width // block_v))](
+    _kernels().recur_rows[(rows if last is None else 1, heads, -(-width // block_v))](
         q,
         k,
         v,

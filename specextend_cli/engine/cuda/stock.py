@@ -8,7 +8,7 @@ told that there is no state, so that they call the same functions for one token 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
 
-from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.windows import Block
+from specextend_cli.engine.attention.triton_tree import Window
 from specextend_cli.engine.cache import BufferLayer
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import Body, GraphInputs, GraphOutput, Recorded, Recurrence
@@ -27,59 +26,46 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.recurrent import RUNNING, running
 from specextend_cli.engine.step import Step
 
-_ALL = [Block(slice(None), slice(None), None)]
 
+class _CapturedStep(Step):
+    """A forward over a cache that is found by its addresses: its attention, and what its cache's layers tell it."""
 
-class _ByAddress:
-    """The attention `Backend` of one captured forward, and what its cache's layers tell it."""
-
-    def __init__(
-        self, inputs: GraphInputs, like: Tensor, windows: Sequence[int | None], attending: Iterable[int]
-    ) -> None:
-        """`like` is a tensor of the cache's number format; `windows` are the layers'; `attending` ones ask in turn."""
-        self.inputs, self.like, self.windows = inputs, like, windows
-        self.seen = ops.windows(inputs, windows)
-        self.queries: dict[int, LayerQueries] = {}
+    def __init__(self, inputs: GraphInputs, like: Tensor, **asked: Any) -> None:
+        """`like` is a tensor of the cache's number format."""
+        super().__init__(inputs.tokens, inputs.positions, None, sequences=inputs.sequences, **asked)
+        self.inputs, self.like = inputs, like
         self.rows_of: dict[int, tuple[int, int]] = {}
         """By the address of new keys, the buffer of the cache and the number there of the layer that they belong to."""
-        self._asking = iter(attending)
+        self._windows: dict[int | None, Window | None] = {None: None}
 
-    def __call__(
-        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
-        # A layer may attend to the keys of another one.
-        number, (buffer, index), inputs = next(self._asking), self.rows_of[k.data_ptr()], self.inputs
-        window = self.windows[number]
-        self.queries[number] = LayerQueries(q, scale, window, softmax)
+        """See `ForwardContext`. The host does not know the keys."""
+        inputs, (buffer, index) = self.inputs, self.rows_of[k.data_ptr()]  # perhaps those of another layer
+        if window is not None and window not in self._windows:
+            self._windows[window] = ops.window(inputs, window)
         return ops.attend_at(
             *(q, self.like, scale, inputs.addresses_in(buffer), inputs.lengths, index, k.shape[1]),
             words=inputs.words,
             softmax=softmax,
-            window=self.seen[window],
+            window=self._windows[window],
         )
-
-    def step(self, cache: Cache, **asked: Any) -> Step:
-        """A forward by this back end, which applies windows itself: the host does not know the keys."""
-        inputs = self.inputs
-        step = Step(inputs.tokens, inputs.positions, cache, backend=self, sequences=inputs.sequences, **asked)
-        queries = inputs.rows // inputs.sequences
-        step.blocks = {(size, queries): _ALL for size in self.windows if size is not None}
-        return step
 
 
 class _Layer(BufferLayer):
     """One layer of a cache that is found by its addresses; its rows are those of the `index`-th layer of a `buffer`."""
 
-    def __init__(self, by_address: _ByAddress, buffer: int, index: int) -> None:
+    def __init__(self, step: _CapturedStep, buffer: int, index: int) -> None:
         super().__init__()
-        self.by_address, self.buffer, self.index = by_address, buffer, index
+        self.step, self.buffer, self.index = step, buffer, index
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Store new rows [b, heads, n, d], which also stand for the layer's."""
-        by_address = self.by_address
-        by_address.rows_of[key_states.data_ptr()] = self.buffer, self.index
-        inputs, at = by_address.inputs, by_address.inputs.addresses_in(self.buffer)
-        ops.store(key_states, value_states, by_address.like, at, inputs.starts, self.index)
+        step, inputs = self.step, self.step.inputs
+        step.rows_of[key_states.data_ptr()] = self.buffer, self.index
+        at = inputs.addresses_in(self.buffer)
+        ops.store(key_states, value_states, step.like, at, inputs.starts, self.index)
         return key_states, value_states
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -135,13 +121,16 @@ class _State(LinearAttentionCacheLayerMixin):
         return outputs, outputs
 
 
-class StockModel:
-    """A language model's `Body`."""
+class StockBody(Body):
+    """A `Body` of a language model or a head."""
 
-    def __init__(self, lm: LanguageModel) -> None:
-        self._lm, self._buffer_of = lm, lm.new_cache(0).buffer_of
-        self._like = torch.empty(1, dtype=lm.dtype, device=lm.device)
-        self._decoder: Any = lm.model.get_decoder()
+    def __init__(self, model: LanguageModel | EagleHead) -> None:
+        cache = model.new_cache(0)
+        self._model, self._buffer_of = model, cache.buffer_of
+        self._like = torch.empty(1, dtype=cache.dtype, device=cache.device)
+        self.states = self._like.new_empty(0, model.config.hidden) if isinstance(model, EagleHead) else None
+        # Nothing of a head is exchanged.
+        self._decoder: Any = model.model.get_decoder() if isinstance(model, LanguageModel) else None
         self._rotary = getattr(self._decoder, "rotary_emb", None)
 
     def is_current(self) -> bool:
@@ -150,33 +139,24 @@ class StockModel:
 
     def __call__(self, inputs: GraphInputs) -> GraphOutput:
         """See `Body`."""
-        by_address = _ByAddress(inputs, self._like, self._lm.windows, self._buffer_of)
+        model, is_head = self._model, isinstance(self._model, EagleHead)
+        layers = model.config.layers if isinstance(model, EagleHead) else model.layers
+        asked = {"record": range(layers), "feature_layers": () if is_head else range(layers + 1)}
+        step = _CapturedStep(inputs, self._like, states=inputs.states, **asked)
         indices = itertools.count()
-        layers: list[Any] = [
-            _Layer(by_address, *self._buffer_of[number]) if number in self._buffer_of else _State(inputs, next(indices))
-            for number in range(self._lm.layers)
-        ]
-        states = [layer for layer in layers if isinstance(layer, _State)]
-        cache = Cache(layers=layers)
+        step.cache = Cache(
+            layers=[
+                _Layer(step, *self._buffer_of[number]) if number in self._buffer_of else _State(inputs, next(indices))
+                for number in range(layers)
+            ]
+        )
+        states = [layer for layer in step.cache.layers if isinstance(layer, _State)]
+        if isinstance(model, EagleHead):
+            out = model.run_modules(step)
+            assert out.state is not None
+            return GraphOutput(out.logits, (out.state,))
         with running() if states else nullcontext():
-            logits, hidden = self._lm.run_layers(by_address.step(cache, feature_layers=range(self._lm.layers + 1)))
+            logits, hidden = model.run_layers(step)
         recorded = [layer.recorded for layer in states if layer.recorded and inputs.words is not None]
         rows = tuple(state.flatten(0, 1) for state in hidden)
-        return GraphOutput(logits.flatten(0, 1), rows, by_address.queries, tuple(recorded))
-
-
-class StockHead(Body):
-    """An EAGLE head's `Body`; nothing of a head is exchanged."""
-
-    def __init__(self, head: EagleHead) -> None:
-        self._head = head
-        self._like = torch.empty(1, dtype=head.fc.weight.dtype, device=head.fc.weight.device)
-
-    def __call__(self, inputs: GraphInputs) -> GraphOutput:
-        """See `Body`."""
-        layers = self._head.config.layers
-        by_address = _ByAddress(inputs, self._like, [None] * layers, range(layers))
-        cache = Cache(layers=[_Layer(by_address, 0, index) for index in range(layers)])
-        out = self._head.run_modules(by_address.step(cache, states=inputs.states))
-        assert out.state is not None
-        return GraphOutput(out.logits, (out.state,))
+        return GraphOutput(logits.flatten(0, 1), rows, step.queries, tuple(recorded))
