@@ -82,7 +82,8 @@ class Scripted(NoDrafter):
 class ScriptedModel(Scripted, ModelDrafter):
     """A model with forwards to count."""
 
-    _forward = _expand = _remember = None  # type: ignore[assignment]
+    reads = ()
+    _forward = None  # type: ignore[assignment]
 
     def __init__(self, tree: DraftTree) -> None:
         self.tree = tree
