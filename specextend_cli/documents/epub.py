@@ -29,7 +29,8 @@ def parse(source: Source) -> Parsed:
     if package is None:
         raise archive.damaged(f"{_CONTAINER} names no book")
     root = archive.root(package)
-    parsed = Parsed("epub", " ".join("".join(next(root.iter("{*}title"), root.makeelement("none")).itertext()).split()))
+    title = " ".join("".join(next(root.iter("{*}title"), root.makeelement("none")).itertext()).split())
+    parsed = Parsed("epub")
     folder = posixpath.dirname(package)
     items = {attribute(item, "id"): item for item in root.iter("{*}item")}
     parts, seen = list[str](), set[str]()
@@ -54,19 +55,14 @@ def parse(source: Source) -> Parsed:
         raise InputError(f"{archive.name} is copy-protected", why=why, fix="use a copy without protection")
     for part in parts:
         parsed.start_section()
-        _read(archive, part, parsed)
-    return parsed
-
-
-def _read(archive: Archive, part: str, parsed: Parsed) -> None:
-    title = parsed.title
-    try:
-        read_xhtml(archive.read(part), parsed)
-    except KeyError:
-        parsed.fail("a file of the book is missing")
-    except (MarkupError, DamagedPartError) as error:
-        parsed.fail(f"{part}: {error}")
+        try:
+            read_xhtml(archive.read(part), parsed)
+        except KeyError:
+            parsed.fail("a file of the book is missing")
+        except (MarkupError, DamagedPartError) as error:
+            parsed.fail(f"{part}: {error}")
     parsed.title = title
+    return parsed
 
 
 def _resolve(folder: str, href: str) -> str:

@@ -38,7 +38,9 @@ def parse(source: Source) -> Paged | Parsed:
     if suffix in _MARKUP:
         fix = f"pandoc --to=plain --wrap=none {argument(name)} | specextend summarize -"
         warnings.append(f"The markup of {name} is read as text. For the text alone: {fix}")
-    if _is_markdown(suffix, text):
+    # Markdown by its suffix, or without one (or .txt), and pages, by headings that stand alone.
+    headings = _HEADING.findall(text[:HEAD]) if suffix in _TEXT_SUFFIXES and "\f" not in text else ()
+    if suffix in _MARKDOWN_SUFFIXES or len(headings) >= 2:
         return _markdown(text, warnings)
     pages = text.rstrip("\f\n").split("\f")
     found = Paged("text", warnings=warnings, requested=source.numbers(len(pages)))
@@ -47,12 +49,6 @@ def parse(source: Source) -> Paged | Parsed:
         found.pages[number] = lines_of_text(page, number)
         found.edits += [Edit(ENCODED, number, block) for block in encoded if number in found.requested]
     return found
-
-
-def _is_markdown(suffix: str, text: str) -> bool:
-    """True if a text is Markdown: by its suffix, or without one (or .txt), and pages, by headings that stand alone."""
-    headings = _HEADING.findall(text[:HEAD]) if suffix in _TEXT_SUFFIXES and "\f" not in text else ()
-    return suffix in _MARKDOWN_SUFFIXES or len(headings) >= 2
 
 
 def _markdown(text: str, warnings: list[str]) -> Parsed:
