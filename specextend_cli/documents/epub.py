@@ -39,7 +39,9 @@ def parse(source: Source) -> Parsed:
         if item is not None and attribute(item, "media-type") not in _PAGES:
             parsed.unread += 1
             continue
-        part = "" if item is None else _resolve(folder, attribute(item, "href"))
+        href = urlsplit("" if item is None else attribute(item, "href"))
+        # An address elsewhere has a name that no part has.
+        part = "" if item is None or href.scheme else posixpath.normpath(posixpath.join(folder, unquote(href.path)))
         if part not in seen:
             parts.append(part)
         if part in archive:  # no file is read twice, and every missing file is counted
@@ -63,12 +65,6 @@ def parse(source: Source) -> Parsed:
             parsed.fail(f"{part}: {error}")
     parsed.title = title
     return parsed
-
-
-def _resolve(folder: str, href: str) -> str:
-    """The name of a part in the archive; an address elsewhere resolves to a name that no part has."""
-    address = urlsplit(href)
-    return posixpath.normpath(posixpath.join(folder, unquote(address.path))) if not address.scheme else ""
 
 
 def _protected(archive: Archive) -> set[str]:

@@ -185,12 +185,9 @@ def _filename(part: Message) -> str:
 
 
 def _content(part: Message) -> bytes:
-    """The content of a part; as it is written where it is not encoded as it says."""
-    data = _known(None, lambda: part.get_payload(decode=True))
-    if isinstance(data, bytes):
-        return data
-    payload = part.get_payload()
-    return payload.encode("ascii", "surrogateescape") if isinstance(payload, str) and payload.isascii() else b""
+    """The content of a part; none where it is not encoded as it says."""
+    data: Any = _known(None, lambda: part.get_payload(decode=True))
+    return data or b""
 
 
 def _known(otherwise: _T, get: Callable[[], _T]) -> _T:
