@@ -19,9 +19,7 @@ from specextend_cli.documents.source import Source
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
-_MARKUP = {
-    *(".adoc", ".csv", ".fb2", ".ipynb", ".mediawiki", ".org", ".rst", ".tex", ".textile", ".tsv", ".typ"),
-}
+_MARKUP = {".adoc", ".csv", ".fb2", ".ipynb", ".mediawiki", ".org", ".rst", ".tex", ".textile", ".tsv", ".typ"}
 _HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
 # A comment ends within its paragraph, or anywhere if it begins a line.
 _CODE_OR_COMMENT = re.compile(
