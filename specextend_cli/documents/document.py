@@ -98,11 +98,8 @@ class Document:
         """From the fields of each class as JSON arrays."""
         name, kind, text, pages, blocks, found, title, unit = values
         count, empty, failed, warnings, edits, ocr, unread = found
-        extraction = Extraction(
-            *(count, tuple(empty), tuple(failed), tuple(warnings)),
-            tuple(Edit(*edit) for edit in edits),
-            *(tuple(ocr), unread),
-        )
+        made = tuple(Edit(*edit) for edit in edits)
+        extraction = Extraction(count, tuple(empty), tuple(failed), tuple(warnings), made, tuple(ocr), unread)
         places = tuple(Page(*page) for page in pages), tuple(Block(*block) for block in blocks)
         return cls(name, kind, text, *places, extraction, title, unit)
 

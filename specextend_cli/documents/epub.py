@@ -29,7 +29,8 @@ def parse(source: Source) -> Parsed:
     if package is None:
         raise archive.damaged(f"{_CONTAINER} names no book")
     root = archive.root(package)
-    parsed = Parsed("epub", " ".join("".join(next(root.iter("{*}title"), root.makeelement("none")).itertext()).split()))
+    title = " ".join("".join(next(root.iter("{*}title"), root.makeelement("none")).itertext()).split())
+    parsed = Parsed("epub")
     folder = posixpath.dirname(package)
     items = {attribute(item, "id"): item for item in root.iter("{*}item")}
     parts, seen = list[str](), set[str]()
@@ -38,7 +39,9 @@ def parse(source: Source) -> Parsed:
         if item is not None and attribute(item, "media-type") not in _PAGES:
             parsed.unread += 1
             continue
-        part = "" if item is None else _resolve(folder, attribute(item, "href"))
+        href = urlsplit("" if item is None else attribute(item, "href"))
+        # An address elsewhere has a name that no part has.
+        part = "" if item is None or href.scheme else posixpath.normpath(posixpath.join(folder, unquote(href.path)))
         if part not in seen:
             parts.append(part)
         if part in archive:  # no file is read twice, and every missing file is counted
@@ -54,25 +57,14 @@ def parse(source: Source) -> Parsed:
         raise InputError(f"{archive.name} is copy-protected", why=why, fix="use a copy without protection")
     for part in parts:
         parsed.start_section()
-        _read(archive, part, parsed)
-    return parsed
-
-
-def _read(archive: Archive, part: str, parsed: Parsed) -> None:
-    title = parsed.title
-    try:
-        read_xhtml(archive.read(part), parsed)
-    except KeyError:
-        parsed.fail("a file of the book is missing")
-    except (MarkupError, DamagedPartError) as error:
-        parsed.fail(f"{part}: {error}")
+        try:
+            read_xhtml(archive.read(part), parsed)
+        except KeyError:
+            parsed.fail("a file of the book is missing")
+        except (MarkupError, DamagedPartError) as error:
+            parsed.fail(f"{part}: {error}")
     parsed.title = title
-
-
-def _resolve(folder: str, href: str) -> str:
-    """The name of a part in the archive; an address elsewhere resolves to a name that no part has."""
-    address = urlsplit(href)
-    return posixpath.normpath(posixpath.join(folder, unquote(address.path))) if not address.scheme else ""
+    return parsed
 
 
 def _protected(archive: Archive) -> set[str]:

@@ -124,19 +124,13 @@ _FORMATS = (
         parser=_PACKAGE + "transcripts:parse",
         empty="it may have no words",
     ),
-    Format(
-        *("markdown", "a Markdown text", "Markdown", (".md", ".markdown")),
-        parser=_PACKAGE + "text:parse",
-    ),
+    Format("markdown", "a Markdown text", "Markdown", (".md", ".markdown"), parser=_PACKAGE + "text:parse"),
     Format(
         *("text", "a text", "text", (".txt", ".text", ".rst", ".adoc", ".ipynb")),
         parser=_PACKAGE + "text:parse",
         empty="what it has is control characters, encoded data or page furniture only",
     ),
-    Format(
-        *("image", "an image"),
-        signatures=(b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*"),
-    ),
+    Format("image", "an image", signatures=(b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*")),
     Format(
         *("zip", "a ZIP archive"),
         signatures=(b"PK\x03\x04", b"PK\x05\x06"),

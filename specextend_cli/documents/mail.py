@@ -17,7 +17,7 @@ from email.header import decode_header, make_header
 from email.message import Message
 from email.policy import Compat32
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from specextend_cli.documents.decode import HEAD, codec, decode, encoding
 from specextend_cli.documents.encoded import without_encoded
@@ -52,8 +52,7 @@ def parse(source: Source) -> Parsed:
     mail = _Mail(source.name)
     parsed = mail.parsed
     for number, message in enumerate(_messages(source.path.read_bytes())):
-        title = _header(message, "Subject")
-        parsed.title = "" if number else title
+        parsed.title = "" if number else _header(message, "Subject")
         mail.read(message, 0)
     if mail.attachments:
         parsed.unread = len(mail.attachments)
@@ -93,7 +92,9 @@ class _Mail:
 
     def _items(self, part: Message, depth: int) -> _Items:
         """The text of a part with those in it; what it has beside a text is noted."""
-        kind, children = part.get_content_type(), _subparts(part)
+        kind = part.get_content_type()
+        children: Any = part.get_payload() if part.is_multipart() else []
+        is_attached = _known(None, part.get_content_disposition) == "attachment"
         if kind in _SEALED:
             self.attachments.append(_ENCRYPTED)
         elif depth > MAX_DEPTH:
@@ -113,7 +114,7 @@ class _Mail:
             self._inner += children
         elif _filename(part).lower().endswith(".eml"):
             self._inner.append(_parse_message(_content(part)))
-        elif not kind.startswith(("text/", "multipart/")) or kind in _RECORDS or (depth and _is_attached(part)):
+        elif not kind.startswith(("text/", "multipart/")) or kind in _RECORDS or (depth and is_attached):
             if kind not in _SIGNATURES:
                 self.attachments.append(_filename(part) or f"one without a name ({kind[:60]})")
         else:
@@ -183,24 +184,10 @@ def _filename(part: Message) -> str:
     return " ".join(_known(found, lambda: str(make_header(decode_header(found)))).split())[:_MAX_NAME]
 
 
-def _is_attached(part: Message) -> bool:
-    """True if a part is to be saved rather than shown."""
-    return _known("", lambda: part.get_content_disposition() or "") == "attachment"
-
-
 def _content(part: Message) -> bytes:
-    """The content of a part; as it is written where it is not encoded as it says."""
-    data = _known(None, lambda: part.get_payload(decode=True))
-    if isinstance(data, bytes):
-        return data
-    payload = part.get_payload()
-    return payload.encode("ascii", "surrogateescape") if isinstance(payload, str) and payload.isascii() else b""
-
-
-def _subparts(part: Message) -> list[Message]:
-    """The parts of a multipart or of a `message/*`."""
-    payload = _known(None, lambda: part.get_payload())
-    return [child for child in payload if isinstance(child, Message)] if isinstance(payload, list) else []
+    """The content of a part; none where it is not encoded as it says."""
+    data: Any = _known(None, lambda: part.get_payload(decode=True))
+    return data or b""
 
 
 def _known(otherwise: _T, get: Callable[[], _T]) -> _T:

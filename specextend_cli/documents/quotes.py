@@ -60,11 +60,8 @@ def with_quotes(text: str) -> list[tuple[ItemKind, str]]:
             begins = not ends and own < head.end() and _WRITTEN.match(fields) is not None
         if begins:
             items += _marked(text[at : head.start()], quoted=ends)
-            rows = (
-                [row.lstrip("> \t").rstrip() for row in fields.split("\n")]
-                if is_sure
-                else [" ".join(fields.lstrip("> \t").split())]
-            )
+            written = fields.split("\n") if is_sure else [" ".join(fields.split())]
+            rows = [line.lstrip("> \t").rstrip() for line in written]
             subject = title[1].strip() if title else ""
             rows = [row for row in rows if row and not (subject and _TITLE.match(row))]
             items.append(("heading", subject or rows.pop(0)))

@@ -18,15 +18,7 @@ from typing import Any, Unpack
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
-from specextend_cli.documents.errors import (
-    ERRORS,
-    MAX_BYTES,
-    MAX_TEXT_BYTES,
-    STDIN,
-    argument,
-    not_read,
-    unreadable,
-)
+from specextend_cli.documents.errors import ERRORS, MAX_BYTES, MAX_TEXT_BYTES, STDIN, argument, not_read, unreadable
 from specextend_cli.documents.formats import FORMATS, detect
 from specextend_cli.documents.ocr import recognized
 from specextend_cli.documents.sandbox import SandboxError, receive, sandbox, send_job

@@ -42,11 +42,6 @@ class Section:
     items: list[tuple[ItemKind, str]] = field(default_factory=list)
     failed: str = ""
 
-    @property
-    def has_body(self) -> bool:
-        """Whether there are items other than headings, which are the first ones."""
-        return bool(self.items) and self.items[-1][0] != "heading"
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -189,7 +184,8 @@ class Parsed(Result):
             return
         if kind == "heading":
             text = text.replace("\n", " ")
-        if not self.sections or self.sections[-1].failed or (kind == "heading" and self.sections[-1].has_body):
+        before = self.sections[-1].items[-1:] if self.sections else []
+        if not self.sections or self.sections[-1].failed or (kind == "heading" and before and before[0][0] != kind):
             self.start_section()
         section = self.sections[-1]
         section.items.append((kind, text))

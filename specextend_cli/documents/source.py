@@ -14,8 +14,11 @@ Progress = Callable[[int, int], None]
 Report = Callable[[int, int, int], None]
 """Called with the page (1-based) that is read next, or 0, the number of pages that were read, and that of all."""
 
+PageRange = tuple[tuple[int, int | None], ...]
+"""Pages as asked for: (first, last) pairs, 1-based and inclusive; `last` is None for "to the end"."""
+
 _PART = re.compile(r"\s*(\d{1,9})(?:\s*([-\N{EN DASH}])\s*(\d{1,9})?)?\s*")
-_PLAIN = ("name", "kind", "given", "password", "ocr", "recognized")
+_PLAIN = ("name", "kind", "given", "pages", "password", "ocr", "recognized")
 
 
 class ReadOptions(TypedDict, total=False):
@@ -33,24 +36,6 @@ class ReadOptions(TypedDict, total=False):
     recognizing: Progress | None
 
 
-@dataclass(frozen=True, slots=True)
-class PageRange:
-    """Pages as asked for: (first, last) pairs, 1-based and inclusive; `last` is None for "to the end"."""
-
-    spans: tuple[tuple[int, int | None], ...]
-
-    def numbers(self, count: int, name: str) -> tuple[int, ...]:
-        """The pages asked for, sorted, of a document with `count` pages; InputError when one is out of range."""
-        wanted: set[int] = set()
-        for first, last in self.spans:
-            end = count if last is None else last
-            if max(first, end) > count:
-                pages, fix = (f"{count} pages", f"--pages 1-{count}") if count > 1 else ("1 page", "leave --pages out")
-                raise InputError(f"{name} has {pages}: there is no page {max(first, end)}", fix=fix)
-            wanted.update(range(first, end + 1))
-        return tuple(sorted(wanted))
-
-
 def parse_pages(text: str) -> PageRange:
     """Read `3-10,20` or `5-`; UsageError says which part cannot be read."""
     spans: list[tuple[int, int | None]] = []
@@ -61,7 +46,7 @@ def parse_pages(text: str) -> PageRange:
             why = f"{part.strip()!r} is not a page or a range of pages, which are counted from 1"
             raise UsageError(f"--pages {text!r} cannot be read", why=why, fix="--pages 3-10,20")
         spans.append((first, last if match[3] else None if match[2] else first))
-    return PageRange(tuple(spans))
+    return tuple(spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +70,26 @@ class Source:
     report: Report = lambda *_: None
 
     def numbers(self, count: int) -> tuple[int, ...]:
-        """The pages asked for (1-based) of a document of `count` pages; InputError when one is out of range."""
-        return self.pages.numbers(count, self.name) if self.pages else tuple(range(1, count + 1))
+        """The pages asked for (1-based), sorted, of a document of `count` pages; InputError: one is out of range."""
+        wanted = set[int]()
+        for first, last in self.pages or ((1, None),):
+            end = count if last is None else last
+            if max(first, end) > count:
+                pages, fix = (f"{count} pages", f"--pages 1-{count}") if count > 1 else ("1 page", "leave --pages out")
+                raise InputError(f"{self.name} has {pages}: there is no page {max(first, end)}", fix=fix)
+            wanted.update(range(first, end + 1))
+        return tuple(sorted(wanted))
 
     def job(self) -> dict[str, Any]:
         """The same as JSON, without `report`."""
         others = {"path": str(self.path.resolve()), "skipped": list(self.skipped.items())}
-        return {name: getattr(self, name) for name in _PLAIN} | others | {"pages": self.pages and self.pages.spans}
+        return {name: getattr(self, name) for name in _PLAIN} | others
 
     @classmethod
     def of_job(cls, job: Mapping[str, Any], report: Report) -> Source:
         """From the `job` of one."""
-        pages = PageRange(job["pages"]) if job["pages"] else None
         plain = {name: job[name] for name in _PLAIN}
-        return cls(**plain, path=Path(job["path"]), skipped=dict(job["skipped"]), pages=pages, report=report)
+        return cls(**plain, path=Path(job["path"]), skipped=dict(job["skipped"]), report=report)
 
 
 class ScannedError(Exception):

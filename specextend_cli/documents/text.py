@@ -19,10 +19,9 @@ from specextend_cli.documents.source import Source
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
-_MARKUP = {
-    *(".adoc", ".csv", ".fb2", ".ipynb", ".mediawiki", ".org", ".rst", ".tex", ".textile", ".tsv", ".typ"),
-}
+_MARKUP = {".adoc", ".csv", ".fb2", ".ipynb", ".mediawiki", ".org", ".rst", ".tex", ".textile", ".tsv", ".typ"}
 _HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
+# A comment ends within its paragraph, or anywhere if it begins a line.
 _CODE_OR_COMMENT = re.compile(
     r"^ {0,3}(?P<fence>```+|~~~+).*?(?:^ {0,3}(?P=fence)|\Z)|`<!--"
     r"|^ {0,3}<!--.*?(?:-->|\Z)|<!--(?:(?!\n\n).)*?(?:-->|(?=\n\n)|\Z)",
@@ -38,7 +37,9 @@ def parse(source: Source) -> Paged | Parsed:
     if suffix in _MARKUP:
         fix = f"pandoc --to=plain --wrap=none {argument(name)} | specextend summarize -"
         warnings.append(f"The markup of {name} is read as text. For the text alone: {fix}")
-    if _is_markdown(suffix, text):
+    # Markdown by its suffix, or without one (or .txt), and pages, by headings that stand alone.
+    headings = _HEADING.findall(text[:HEAD]) if suffix in _TEXT_SUFFIXES and "\f" not in text else ()
+    if suffix in _MARKDOWN_SUFFIXES or len(headings) >= 2:
         return _markdown(text, warnings)
     pages = text.rstrip("\f\n").split("\f")
     found = Paged("text", warnings=warnings, requested=source.numbers(len(pages)))
@@ -49,16 +50,18 @@ def parse(source: Source) -> Paged | Parsed:
     return found
 
 
-def _is_markdown(suffix: str, text: str) -> bool:
-    """True if a text is Markdown: by its suffix, or without one (or .txt), and pages, by headings that stand alone."""
-    headings = _HEADING.findall(text[:HEAD]) if suffix in _TEXT_SUFFIXES and "\f" not in text else ()
-    return suffix in _MARKDOWN_SUFFIXES or len(headings) >= 2
-
-
 def _markdown(text: str, warnings: list[str]) -> Parsed:
     """A Markdown text: one section begins at every heading that follows no other heading."""
     parsed = Parsed("markdown", warnings=warnings)
-    text, comments = _without_comments(text.replace("\f", "\n"))
+
+    def without_comment(match: re.Match[str]) -> str:
+        """No reader of a text sees its comments; code stays as it is."""
+        if match["fence"] or not match[0].endswith("-->"):
+            return match[0]
+        parsed.remove("hidden text", match[0])
+        return ""
+
+    text = _CODE_OR_COMMENT.sub(without_comment, text.replace("\f", "\n"))
     starts = {0: ""}
     for before, block in pairwise([None, *markdown_blocks(text)]):
         if block and block.kind == "heading" and not (before and before.kind == "heading"):
@@ -66,8 +69,6 @@ def _markdown(text: str, warnings: list[str]) -> Parsed:
     for (start, title), (end, _) in pairwise([*starts.items(), (len(text), "")]):
         parsed.start_section(title)
         parsed.add("markdown", text[start:end])
-    for comment in comments:
-        parsed.remove("hidden text", comment)
     return parsed
 
 
@@ -79,22 +80,6 @@ def cleaned_markdown(text: str, number: int, edits: list[Edit]) -> str:
         indent = line[: len(line) - len(body)].replace("\t", "    ")
         cleaned.append((indent + plain_characters(body, number, edits)).rstrip())
     return re.sub(r"\n{3,}", "\n\n", "\n".join(cleaned)).strip("\n")
-
-
-def _without_comments(page: str) -> tuple[str, list[str]]:
-    """The text without HTML comments, which no reader of it sees, and these; code stays as it is.
-
-    A comment ends within its paragraph, or anywhere if it begins a line.
-    """
-    comments: list[str] = []
-
-    def take(match: re.Match[str]) -> str:
-        if match["fence"] or not match[0].endswith("-->"):
-            return match[0]
-        comments.append(match[0].strip())
-        return ""
-
-    return _CODE_OR_COMMENT.sub(take, page), comments
 
 
 def markdown_blocks(text: str) -> Iterator[Block]:

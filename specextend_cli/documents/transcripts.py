@@ -14,6 +14,7 @@ from html import unescape
 from itertools import pairwise
 
 from specextend_cli.documents.decode import decode
+from specextend_cli.documents.line import runs
 from specextend_cli.documents.sections import Parsed
 from specextend_cli.documents.source import Source
 
@@ -143,42 +144,32 @@ def _add_captions(parsed: Parsed, cues: list[_Cue]) -> None:
 def _is_chat(text: str) -> bool:
     """Whether the lines of a text are messages of two people or more. The lines of a program's log are not."""
     lines = [line.strip() for line in text.split("\n")[:_LOOKED_AT] if line.strip()]
-    names = [begun["name"] for line in lines if (begun := _begun(line))]
+    names = [name for line in lines if (begun := _begun(line)) and (name := begun.groupdict().get("name"))]
     enough = len(names) >= max(_LEAST, _SHARE * len(lines)) and 1 < len(set(names)) < len(names)
     return enough and not _LEVELS & {name.upper() for name in names}
 
 
 def _begun(line: str) -> re.Match[str] | None:
-    return next((match for pattern in _MESSAGES if (match := pattern.match(line))), None)
-
-
-def _messages(text: str) -> Iterator[tuple[str, str | None, str]]:
-    """Day, name and text of each message: "" for a text before the first one, None for what the messenger says."""
-    day, lines = "", list[str]()
-    name: str | None = ""
-    for line in map(str.strip, text.split("\n")):
-        begun = _begun(line)
-        stamped = begun or _STAMPED.match(line)
-        if stamped is None or (begun is None and not stamped["day"]):
-            lines.append(line)
-            continue
-        yield day, name, "\n".join(lines).strip()
-        found = stamped.groupdict()
-        day, lines = found.get("day") or day, [found["text"] or ""]
-        name = " ".join(begun["name"].split()) if begun else None
-    yield day, name, "\n".join(lines).strip()
+    """How a line begins a message or, with its day, what the messenger says: that has no name."""
+    notice = _STAMPED.match(line)
+    begun = next((match for pattern in _MESSAGES if (match := pattern.match(line))), None)
+    return begun or (notice if notice and notice["day"] else None)
 
 
 def _add_messages(parsed: Parsed, text: str) -> None:
-    today = ""
-    for day, name, body in _messages(text):
+    day = today = ""
+    for first, *more in runs(map(str.strip, text.split("\n")), lambda _, line: _begun(line) is None):
+        begun = _begun(first)  # None: a text before the first message
+        found = begun.groupdict() if begun else {"name": "", "text": first}
+        name, day = found.get("name"), found.get("day") or day
+        body = "\n".join([found["text"] or "", *more]).strip()
         if name is None or _NOTICE.fullmatch(body):
             parsed.remove("notice", body)
             continue
         if day != today:
             today = day
             parsed.start_section(day)
-        parsed.add("paragraph", _turn(name, body) if body else "")
+        parsed.add("paragraph", _turn(" ".join(name.split()), body) if body else "")
 
 
 def _turn(name: str, text: str) -> str:

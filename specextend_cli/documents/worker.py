@@ -70,11 +70,9 @@ def document_of(source: Source, parsed: Parsed | Paged) -> Document:
         raise InputError(f"{name} holds no text", why=FORMATS[kind].empty or FORMATS["text"].empty)
     filled = {page.number for page in text.pages}
     empty = tuple(number for number in parsed.requested if number not in filled and number not in failed)
-    extraction = Extraction(
-        *(count, empty, tuple(failed), tuple(_warnings(source, parsed, edits)), tuple(edits)),
-        ocr=tuple(number for number in source.recognized if number in filled),
-        unread=parsed.unread,
-    )
+    ocr = tuple(number for number in source.recognized if number in filled)
+    warnings = tuple(_warnings(source, parsed, edits))
+    extraction = Extraction(count, empty, tuple(failed), warnings, tuple(edits), ocr, parsed.unread)
     title = plain_characters(" ".join(parsed.title[:_TITLE].split()), 0, [])
     return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
 

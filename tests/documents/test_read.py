@@ -82,7 +82,7 @@ def test_truncated_pdf() -> None:
     [("3", (3,)), ("3-5,9", (3, 4, 5, 9)), (" 2 - 3 , 1,1 ", (1, 2, 3)), ("8-", (8, 9, 10)), ("2–4", (2, 3, 4))],
 )
 def test_ranges_of_pages(text: str, numbers: tuple[int, ...]) -> None:
-    assert parse_pages(text).numbers(10, "x.pdf") == numbers
+    assert Source("x.pdf", "pdf", Path(), pages=parse_pages(text)).numbers(10) == numbers
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "-3", "0", "0-4", "9-3", "1-2-3", "1.5", "9" * 12])
@@ -96,7 +96,7 @@ def test_ranges_that_are_none(text: str) -> None:
 @pytest.mark.parametrize("text", ["11", "4-11", "12-"])
 def test_pages_that_are_not_there(text: str) -> None:
     with pytest.raises(InputError, match=r"x\.pdf has 10 pages: there is no page 1[12]") as caught:
-        parse_pages(text).numbers(10, "x.pdf")
+        Source("x.pdf", "pdf", Path(), pages=parse_pages(text)).numbers(10)
     assert caught.value.fix == "--pages 1-10"
 
 

@@ -179,7 +179,7 @@ class _ItemBuilder:
         elif tag == "br":
             self._text.append("\n")
         elif tag in _INLINE:
-            kind = "note" if tag == "a" and is_note_reference(element, self._before()) else tag
+            kind = "note" if tag == "a" and is_note_reference(element, self._before(len(self._text))) else tag
             self._scripts.append((len(self._text), kind) if kind != "a" else None)
 
     def end(self, tag: str, element: Any) -> None:
@@ -224,9 +224,8 @@ class _ItemBuilder:
         elif kind != "note":
             self._text[start:] = [(subscript if kind == "sub" else superscript)(before, text)]
 
-    def _before(self, end: int | None = None) -> str:
-        """The text before position `end` of the block, or what there is of it; enough to tell what a mark follows."""
-        end = len(self._text) if end is None else end
+    def _before(self, end: int) -> str:
+        """The text before position `end` of the block, enough to tell what a mark follows."""
         return "".join(self._text[max(end - 4, 0) : end])
 
     def _flush(self, *, ends_table: bool = False) -> None:

@@ -61,25 +61,21 @@ def read_annotations(pdf: Any, page: Any) -> Iterator[Annotation]:
 
 
 def _content(raw: Any, form: Any, annotation: Any) -> tuple[Kind, str, str]:
-    """The kind, text and name of an annotation; text "" for kinds that are not read."""
+    """The kind, text and name of an annotation: "[x]" for a ticked box, "" for a password or what is not read."""
     subtype = raw.FPDFAnnot_GetSubtype(annotation)
-    if subtype == raw.FPDF_ANNOT_WIDGET and form:
-        return "form field", *_field(raw, form, annotation)
-    is_box = subtype == raw.FPDF_ANNOT_FREETEXT
-    return "text box", _value(raw.FPDFAnnot_GetStringValue, annotation, b"Contents") if is_box else "", ""
-
-
-def _field(raw: Any, form: Any, annotation: Any) -> tuple[str, str]:
-    """The value of a form field and its name: "[x]" for a ticked box, "" for an empty field or a password."""
+    if subtype == raw.FPDF_ANNOT_FREETEXT:
+        return "text box", _value(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"), ""
+    if subtype != raw.FPDF_ANNOT_WIDGET or not form:
+        return "form field", "", ""
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     accessible = _value(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
     name = accessible or _value(raw.FPDFAnnot_GetFormFieldName, form, annotation)
     if kind in (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON):
-        return _CHECKED if raw.FPDFAnnot_IsChecked(form, annotation) else "", name
+        return "form field", _CHECKED if raw.FPDFAnnot_IsChecked(form, annotation) else "", name
     readable = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
     if kind not in readable or raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
-        return "", name
-    return _value(raw.FPDFAnnot_GetFormFieldValue, form, annotation), name
+        return "form field", "", name
+    return "form field", _value(raw.FPDFAnnot_GetFormFieldValue, form, annotation), name
 
 
 def _value(function: Any, *subject: Any) -> str:

@@ -137,9 +137,7 @@ def _span(box: tuple[float, float, float, float], turn: int) -> tuple[float, flo
 
 def _bounded(value: float) -> float:
     """A measure rounded to hundredths; damaged files have infinities and absurd values."""
-    if -_MAX < value < _MAX:
-        return round(value, 2)
-    return 0.0 if math.isnan(value) or math.isinf(value) else math.copysign(_MAX, value)
+    return round(min(max(value, -_MAX), _MAX), 2) if math.isfinite(value) else 0.0
 
 
 @dataclass

@@ -43,12 +43,8 @@ class Box(NamedTuple):
 
     def contains(self, other: Box) -> bool:
         """True if the other is inside."""
-        return (
-            self.left <= other.left
-            and self.bottom <= other.bottom
-            and other.right <= self.right
-            and other.top <= self.top
-        )
+        across = self.left <= other.left and other.right <= self.right
+        return across and self.bottom <= other.bottom and other.top <= self.top
 
 
 def box_of(one: Any) -> Box:

@@ -134,7 +134,9 @@ def _rejoin(lines: list[Line], at: int, first: int, body: float) -> list[Line]:
         end += 1
     line, rest = lines[at], lines[first:end]
     if rest[0].page == line.page and rest[0].base < line.base:
-        lines[at + 1 : end] = _below(line, rest) + lines[at + 1 : first]
+        step = rest[0].base - rest[1].base if len(rest) > 1 else 1.2 * line.size
+        up = line.base - step - rest[0].base  # closely below the line
+        lines[at + 1 : end] = [*(other._replace(base=other.base + up) for other in rest), *lines[at + 1 : first]]
         return rest
     here = [other for other in lines[at + 1 : first] if other.page == line.page]
     there = lines[at + 1 + len(here) : first]
@@ -144,13 +146,6 @@ def _rejoin(lines: list[Line], at: int, first: int, body: float) -> list[Line]:
         return []
     lines[start:end] = here + lines[start : at + 1] + rest + there
     return here + (rest if there else [])
-
-
-def _below(line: Line, rest: Sequence[Line]) -> list[Line]:
-    """The rest of a paragraph, positioned closely below a line of the same page."""
-    step = rest[0].base - rest[1].base if len(rest) > 1 else 1.2 * line.size
-    up = line.base - step - rest[0].base
-    return [other._replace(base=other.base + up) for other in rest]
 
 
 def _paragraph(lines: Sequence[Line], at: int) -> int:

@@ -35,7 +35,6 @@ _MIN_COLUMNS, _MAX_COLUMNS = 3, 40  # with two, an empty one shifts nothing
 _NEAR = 3.5  # sizes from row to row; a cell may have several lines
 _NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|[—–-]$|[nN]/?[aA]$")
 
-Span = tuple[float, float]
 _Row = tuple[Line, list[Line]]
 """A line, and its cells."""
 
@@ -189,7 +188,7 @@ def _filled(table: Sequence[_Row]) -> Iterable[tuple[Line, str]]:
             yield line, CELL_SEPARATOR.join(cells)
 
 
-def _place(cell: Line, columns: Sequence[Span]) -> int | None:
+def _place(cell: Line, columns: Sequence[tuple[float, float]]) -> int | None:
     """The only column that a cell overlaps, or without one the column that is much nearer than the others."""
     apart = sorted((max(left - cell.right, cell.left - right), at) for at, (left, right) in enumerate(columns))
     (nearest, place), (other, _) = apart[:2]
