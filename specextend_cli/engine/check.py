@@ -8,12 +8,11 @@ rounds, a window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from specextend_cli.engine.attention.function import Backend
 from specextend_cli.engine.attention.hybrid import hybrid
@@ -70,7 +69,7 @@ def check_long(lm: LanguageModel) -> None:
     if lm.backend is reference:
         return
     try:
-        with few_layers(lm):
+        with lm.few_layers():
             compare(results_of(lm, lm.backend), list(results_of(lm, reference)))
     except NotOursError as error:
         raise UnsupportedModelError(lm.model, f"{error}, by attention {lm.attention}") from error
@@ -215,39 +214,3 @@ def _of_states(lm: LanguageModel, tree: DraftTree, cache: KVCache, backend: Back
     lm.run(Step.of_tree(kept, cache.length, cache, backend=backend))
     cache.commit(_KEPT if is_graphed else range(len(_KEPT)))
     yield "logits after a tree", verified(root(tree.tokens[0]))
-
-
-@contextmanager
-def few_layers(lm: LanguageModel) -> Iterator[Sequence[int]]:
-    """The first and last two layers of a model alone, and the first of every other kind; their numbers in it.
-
-    All, where some are recurrent or attend to the keys of others.
-    """
-    decoder, config = lm.model.get_decoder(), lm.config
-    if lm.state_bytes or len(lm.layers_with_keys) < lm.layers or not hasattr(decoder, "layers"):
-        yield range(lm.layers)
-        return
-    # transformers records hidden states by hooks, set at the first call that asks for them: of all layers, so now.
-    some = torch.arange(2, device=lm.device)
-    lm.forward(some, some, lm.new_cache(2), feature_layers=(0,))
-    kinds = list(zip(lm.windows, getattr(config, "layer_types", None) or lm.windows, strict=False))
-    chosen = sorted({*range(lm.layers)[:2], *range(lm.layers)[-2:], *map(kinds.index, kinds)})
-    changes: list[tuple[Any, str, Any]] = [
-        (decoder, "layers", nn.ModuleList(decoder.layers[index] for index in chosen)),
-        (config, "num_hidden_layers", len(chosen)),
-        (lm, "layers_with_keys", list(range(len(chosen)))),
-        *((lm, name, tuple(getattr(lm, name)[i] for i in chosen)) for name in ("windows", "attending")),
-    ]
-    if getattr(config, "layer_types", None):
-        changes.append((config, "layer_types", [config.layer_types[index] for index in chosen]))
-    for number, index in enumerate(chosen):
-        holders = [part for part in decoder.layers[index].modules() if hasattr(part, "layer_idx")]
-        changes += [(part, "layer_idx", number) for part in holders]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
-    try:
-        for owner, name, value in changes:
-            setattr(owner, name, value)
-        yield chosen
-    finally:
-        for owner, name, value in reversed(before):
-            setattr(owner, name, value)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from specextend_cli.engine.attention import NAME, register
@@ -61,12 +61,10 @@ class LanguageModel:
         own = model.config._attn_implementation
         try:
             with on_threads(probing_threads(model)):
-                with refusing(model, "its own attention does not run"):
-                    stock = stock_logits(model)
                 model.set_attn_implementation(NAME)
                 self.refused: dict[str, str] = {}
                 for name in (names := preferred(self.device, backend)):
-                    if self._attends_by(name, stock, check, is_last=name == names[-1]):
+                    if self._attends_by(name, check, is_last=name == names[-1]):
                         break
         except UnsupportedModelError:
             model.set_attn_implementation(own)
@@ -91,12 +89,15 @@ class LanguageModel:
         full = [index for index in self.layers_with_keys if self.windows[index] is None]
         return min(full or self.layers_with_keys, key=lambda index: abs(index - layer))
 
-    def _attends_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None], *, is_last: bool) -> bool:
-        """Use that back end, compared with the model's own logits (see `stock_logits`); the last one's errors raise."""
+    def _attends_by(self, name: str, check: Callable[[LanguageModel], None], *, is_last: bool) -> bool:
+        """Use that back end, if few layers compute by it what they do by their own; the last one's errors raise."""
         try:
             self.attention, self.backend = name, backend_for(self.device, name)
             self._probe()
-            wrong = difference(self.model, stock, self._read)
+            with self.few_layers():
+                with refusing(self.model, "its own attention does not run"):
+                    stock = stock_logits(self.model)
+                wrong = difference(self.model, stock, self._read)
             if wrong is not None:
                 raise UnsupportedModelError(self.model, wrong)
             check(self)
@@ -117,7 +118,8 @@ class LanguageModel:
             cache = self.new_cache(2)
             for buffer in cache.buffers:
                 buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
-            queries = self.forward(two, two, cache, record=cache.buffer_of).queries
+            # Features, because transformers sets the hooks that record them at the first call: for all layers.
+            queries = self.forward(two, two, cache, record=cache.buffer_of, feature_layers=(0,)).queries
             cache.commit()
         if set(queries) != set(cache.buffer_of):
             raise UnsupportedModelError(self.model, "not all of its layers call the registered attention function")
@@ -131,6 +133,38 @@ class LanguageModel:
         sources = key_sources(self.config)
         written = [index for index in cache.buffer_of if not cache.of_layer(index)[0, 0, 0, 0].isinf().all()]
         self.layers_with_keys = [index for index in written if sources[index] == index]
+
+    @contextmanager
+    def few_layers(self) -> Iterator[Sequence[int]]:
+        """The first and last two layers of a model alone, and the first of every other kind; their numbers in it.
+
+        All, where some are recurrent or attend to the keys of others.
+        """
+        decoder, config = self.model.get_decoder(), self.config
+        if self.state_bytes or len(self.layers_with_keys) < self.layers or not hasattr(decoder, "layers"):
+            yield range(self.layers)
+            return
+        kinds = list(zip(self.windows, getattr(config, "layer_types", None) or self.windows, strict=False))
+        chosen = sorted({*range(self.layers)[:2], *range(self.layers)[-2:], *map(kinds.index, kinds)})
+        changes: list[tuple[Any, str, Any]] = [
+            (decoder, "layers", nn.ModuleList(decoder.layers[index] for index in chosen)),
+            (config, "num_hidden_layers", len(chosen)),
+            (self, "layers_with_keys", list(range(len(chosen)))),
+            *((self, name, tuple(getattr(self, name)[i] for i in chosen)) for name in ("windows", "attending")),
+        ]
+        if getattr(config, "layer_types", None):
+            changes.append((config, "layer_types", [config.layer_types[index] for index in chosen]))
+        for number, index in enumerate(chosen):
+            holders = [part for part in decoder.layers[index].modules() if hasattr(part, "layer_idx")]
+            changes += [(part, "layer_idx", number) for part in holders]
+        before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+        try:
+            for owner, name, value in changes:
+                setattr(owner, name, value)
+            yield chosen
+        finally:
+            for owner, name, value in reversed(before):
+                setattr(owner, name, value)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""

@@ -17,7 +17,7 @@ from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.split_kv import split_kv
-from specextend_cli.engine.check import NotOursError, few_layers, results_of, use
+from specextend_cli.engine.check import NotOursError, results_of, use
 from specextend_cli.engine.decoder import Decoder, DecoderLayer, Norm
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -47,7 +47,7 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
             use(model, lambda: whole, partial(results_of, model), split_kv, expected, rounds)
         return
     results = partial(results_of, model, batches=(2,))
-    with on_threads(probing_threads(model.model)), few_layers(model) as chosen:
+    with on_threads(probing_threads(model.model)), model.few_layers() as chosen:
         few = replace(decoder, layers=tuple(decoder.layers[index] for index in chosen))
         make = partial(NativeRunner, model, few, exact=exact)
         use(model, make, results, model.backend, list(results(reference)), rounds)

@@ -37,11 +37,11 @@ class NotOursError(Exception):
 
 @torch.inference_mode()
 def stock_logits(model: PreTrainedModel, attention: str = "eager") -> Tensor:
-    """Logits [rows, vocabulary] of the check's tokens by the model's own attention, which stays selected.
+    """Logits [rows, vocabulary] of the check's tokens by an attention of the model's own.
 
     A model without it raises its own error.
     """
-    model.set_attn_implementation(attention)
+    selected = model.config._attn_implementation
     prompt, tree = _tokens(model)
     of_prompt = Tensor()
 
@@ -53,7 +53,11 @@ def stock_logits(model: PreTrainedModel, attention: str = "eager") -> Tensor:
         of_prompt, of_nodes = logits.tensor_split([len(prompt)])
         return of_nodes
 
-    of_tree = path_by_path(tree, read)
+    try:
+        model.set_attn_implementation(attention)
+        of_tree = path_by_path(tree, read)
+    finally:
+        model.set_attn_implementation(selected)
     return torch.cat((of_prompt, of_tree))
 
 
@@ -88,13 +92,10 @@ def difference(model: PreTrainedModel, stock: Tensor, read: Read) -> str | None:
 
 def _rounded_otherwise(model: PreTrainedModel, stock: Tensor) -> Tensor:
     """`stock` by PyTorch's attention, not eager; the same where that does not run."""
-    attention = model.config._attn_implementation
     try:
         return stock_logits(model, "sdpa")
     except (ValueError, ImportError, RuntimeError):
         return stock
-    finally:
-        model.set_attn_implementation(attention)
 
 
 @contextmanager

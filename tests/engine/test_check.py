@@ -151,7 +151,7 @@ def test_all_layers_and_windows_are_there_after_a_check() -> None:
     sizes = {**COMMON, "num_hidden_layers": 7, "head_dim": 16, "sliding_window": 8, "layer_types": kinds}
     lm = LanguageModel(make(Gemma3TextConfig(**sizes)))
     layers, windows = list(lm.model.get_decoder().layers), (8, 8, 8, None, 8, 8, 8)
-    with check.few_layers(lm):
+    with lm.few_layers():
         assert [layers.index(layer) for layer in lm.model.get_decoder().layers] == [0, 1, 3, 5, 6]
         assert lm.new_cache(1).buffers[0].shape[1] == lm.layers == 5
     assert list(lm.model.get_decoder().layers) == layers
