@@ -39,12 +39,22 @@ def test_heads_and_feet_go(heads: Sequence[str], feet: Sequence[str]) -> None:
     assert sorted(edit.before for edit in edits) == sorted(filter(None, (*heads, *feet)))
 
 
+def invoice(n: int, stones: int) -> list[Line]:
+    """Lines that differ in figures; stones are lines below them."""
+    said = (f"Invoice {1000 + n}", f"Date: {n} May 2024", "Delivered to Paris", f"Total: {120 + 7 * n}.50")
+    lines = [at(text, 780 - 24 * k, page=n) for k, text in enumerate(said)]
+    return [*lines, *(at(f"Stone {n} {k} " * 5, 600 - 12 * k, page=n) for k in range(stones))]
+
+
 @pytest.mark.parametrize(
     "pages",
     [
+        [invoice(n, 0) for n in range(1, 6)],
+        [invoice(n, 30) for n in range(1, 40)],
         [[at(f"Table {n}", 700 - 37 * n, page=n), at(f"body {n * 'x'}", 300, page=n)] for n in range(1, 6)],
         [[at(str(1900 + 7 * n), 700, page=n), at("body " + n * "x", 300, page=n)] for n in range(1, 6)],
         [[at(f"Chapter {n}", 760, size=14, page=n), *paged(n)] for n in range(1, 7)],
+        *([paged(n, label.format(n)) for n in range(1, 9)] for label in ("Invoice {}", "INV-{}", "Case #{}")),
         [paged(n, title) for n, title in enumerate(("1 The old mill", "2 The new mill", "3 The ford"), 1)],
         [[at("11/28/26, 8:51 AM  The Mill", 780), at("The mill", 700), at("See https://example.org/mill", 20)]],
     ],

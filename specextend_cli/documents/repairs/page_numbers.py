@@ -20,6 +20,12 @@ ALONE = re.compile(
     re.IGNORECASE,
 )
 """A line that is nothing but a page number, by its `modulo_digits`."""
+# What is numbered like pages: a bundle of invoices may have one a page.
+_LABEL = re.compile(
+    r"(?:#|№|\b(?:inv|invoice|bill|receipt|order|case|claim|account|customer|contract|rechnung|facture|factura|fattura)\b"
+    r"\W*(?:no|nr|number)?)\W*$",
+    re.IGNORECASE,
+)
 _TITLE_NUMBER = re.compile(r"(?!(?:19|20)\d\d$)\d{1,9}")  # no year
 _MAX_TITLE = 200  # characters
 
@@ -54,20 +60,19 @@ def numbered(lines: Sequence[Line]) -> list[str | None]:
     Of the numbers of a line that is the one which increases with the pages most steadily.
     """
     found = [list(_NUMBER.finditer(line.text)) for line in lines]
-    offsets: list[int | None] = [None] * len(lines)
-    place, most = 0, 0
+    best, place, most = Counter[int](), -1, 0
     for k in range(max(map(len, found), default=0)):
-        at_k = [_offset(line, numbers, k) for line, numbers in zip(lines, found, strict=True)]
-        steady = sum(a == b and a is not None for a, b in pairwise(at_k))
+        at_k = [_page_number(line, numbers, k) for line, numbers in zip(lines, found, strict=True)]
+        offsets = [None if number is None else number - line.page for number, line in zip(at_k, lines, strict=True)]
+        steady = sum(a == b and a is not None for a, b in pairwise(offsets))
         if steady > most:
-            offsets, place, most = at_k, k, steady
-    counts = Counter(offsets)
+            best, place, most = Counter(offset for offset in offsets if offset is not None), k, steady
     texts: list[str | None] = []
-    for line, numbers, offset in zip(lines, found, offsets, strict=True):
-        # That of the first page of a numbered chapter may be alone.
+    for line, numbers in zip(lines, found, strict=True):
+        number = _page_number(line, numbers, place) if place >= 0 else None
         if not numbers and _ROMAN.match(" ".join(line.text.split()).strip("-–—•|[]() ")):
             texts.append("#")
-        elif offset is not None and (counts[offset] > 1 or (place > 0 and numbers[place][0] == "1")):
+        elif number is not None and (best[number - line.page] > 1 or _begins(numbers, place)):
             start, end = numbers[place].span()
             texts.append(f"{line.text[:start]}#{line.text[end:]}")
         else:
@@ -75,7 +80,18 @@ def numbered(lines: Sequence[Line]) -> list[str | None]:
     return texts
 
 
-def _offset(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | None:
-    """How much number `k` of a line is above that of its page, where it may be a page number."""
-    may_be = k < len(numbers) and len(numbers[k][0]) <= _DIGITS
-    return int(numbers[k][0]) - line.page if may_be else None
+def _begins(numbers: Sequence[re.Match[str]], k: int) -> bool:
+    """True if number `k` of a line is that of the first page of a numbered chapter."""
+    return 0 < k < len(numbers) and numbers[k][0] == "1"
+
+
+def _page_number(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | None:
+    """Number `k` of a line where it may be a page number."""
+    if k >= len(numbers) or len(numbers[k][0]) > _DIGITS:
+        return None
+    return None if is_labelled(line.text[: numbers[k].end()]) else int(numbers[k][0])
+
+
+def is_labelled(text: str) -> bool:
+    """True if the last number of a text is that of an invoice or the like."""
+    return _LABEL.search(text.rstrip("0123456789")[-40:]) is not None

@@ -1,6 +1,6 @@
 """Remove what returns from page to page: running heads, running feet, page numbers, and slanted words (DRAFT).
 
-Page numbers are numbers at the edge that increase with the pages.
+Page numbers are numbers at the edge that increase with the pages, and have no other label.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
-from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, modulo_digits, numbered
+from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, is_labelled, modulo_digits, numbered
 
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
@@ -116,7 +116,7 @@ def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
     for where, lines in edges:
         if lines and lines[0].size != 1:
             number = beside_title(lines[0].text)
-            if number is not None:
+            if number is not None and not is_labelled(lines[0].text.rstrip(" -–—|])")):
                 outermost[where][number - lines[0].page].append(lines[0])
     for counts in outermost.values():
         difference, lines = max(counts.items(), key=lambda found: len(found[1]))
