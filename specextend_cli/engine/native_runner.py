@@ -46,7 +46,7 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
             expected = list(results_of(model, reference))
             use(model, lambda: whole, partial(results_of, model), split_kv, expected, rounds)
         return
-    results = partial(results_of, model, batches=(2,))
+    results = partial(results_of, model, batches=(4,))
     with on_threads(probing_threads(model.model)), model.few_layers() as chosen:
         few = replace(decoder, layers=tuple(decoder.layers[index] for index in chosen))
         make = partial(NativeRunner, model, few, exact=exact)
