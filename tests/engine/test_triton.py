@@ -200,19 +200,6 @@ def test_mask_packing(slots: int) -> None:
     assert (words[:, bits // 64] >> bits % 64 & 1).bool().equal(torch.nn.functional.pad(mask, (0, -slots % 64)))
 
 
-@interpreted
-def test_other_shapes_are_refused() -> None:
-    q, k, v = inputs(4, 2, 5, 20, 64, torch.float32)
-    words = pack(random_tree_mask(5))
-    for arguments in ((q, k, v[:, :1]), (q[:, :3], k, v), (q, k[:, :, :4], v[:, :, :4])):
-        with pytest.raises(ValueError, match="do not fit"):
-            attend(*arguments, 0.1, words=words, tree=5)
-    with pytest.raises(ValueError, match="do not fit"):
-        attend(q, k, v, 0.1, words=words, tree=70)
-    with pytest.raises(ValueError, match="do not fit"):
-        attend(q, k, v, 0.1, tree=4)
-
-
 @devices
 @pytest.mark.parametrize("ways", [1, 3])
 @pytest.mark.parametrize("masked", [True, False])
