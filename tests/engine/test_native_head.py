@@ -131,16 +131,6 @@ def test_a_native_head_is_lossless(head: EagleHead, asked: list[int], policy: st
     assert not asked
 
 
-def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], kernels: str) -> None:
-    cache = head.new_cache(60)
-    for n, backend in ((33, split_kv), (1, None)):
-        cache.rollback()
-        states, attend = torch.randn(n, head.config.hidden), lambda q, k, v, scale, mask, softmax: torch.zeros_like(q)
-        with torch.inference_mode():
-            head.run(Step(torch.arange(n), torch.arange(n), cache, backend=backend or attend, states=states))
-    assert asked == [33, 1]  # too many; another back end
-
-
 def test_what_cannot_run_natively_is_refused(kernels: str) -> None:
     with pytest.raises(NotOursError, match="heads"):
         use_natively(tiny_head("eagle3"))
