@@ -186,6 +186,7 @@ assert not {"torch", "transformers", "numpy", "gguf"} & set(sys.modules), set(sy
 
 
 PRESETS = {preset.name: preset for preset in list_presets()}
+RANKED = sorted((preset for preset in PRESETS.values() if preset.rank), key=lambda preset: preset.rank or 0)
 
 WORKING_SETS = {None: (64, 256), 2048: (56, 128), 4096: (64, 256)}
 """Chunks and newest tokens, by the number of tokens that a draft was trained on."""
@@ -235,8 +236,7 @@ def test_a_gpu_that_is_too_small_is_an_error_of_the_file(tmp_path: Path) -> None
 
 def test_ranks_follow_the_rule_of_the_manual() -> None:
     """Those below 6% first, or of a family of which all were; then by size, in four or eight bits half of it."""
-    ranked = sorted((preset for preset in PRESETS.values() if preset.rank), key=lambda preset: preset.rank or 0)
-    assert [preset.rank for preset in ranked] == list(range(1, len(ranked) + 1))
+    assert [preset.rank for preset in RANKED] == list(range(1, len(RANKED) + 1))
 
     def key(name: str) -> tuple[bool, float]:
         preset = PRESETS[name]
@@ -244,10 +244,10 @@ def test_ranks_follow_the_rule_of_the_manual() -> None:
         small = preset.target.quantization != "none" or preset.target.source.kind == "hub-file"
         return not faithful, -preset.target.shape.weights / (2 if small else 1)
 
-    names = [preset.name for preset in ranked]
+    names = [preset.name for preset in RANKED]
     assert names == sorted(names, key=key)
-    assert not any(preset.gated for preset in ranked)
-    assert all(preset.evidence is None or "Vectara" in preset.evidence.source for preset in ranked)
+    assert not any(preset.gated for preset in RANKED)
+    assert all(preset.evidence is None or "Vectara" in preset.evidence.source for preset in RANKED)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +263,5 @@ def test_ranks_follow_the_rule_of_the_manual() -> None:
     ],
 )
 def test_the_first_that_fits_a_gpu(gigabytes: int, first: str) -> None:
-    ranked = sorted((preset for preset in PRESETS.values() if preset.rank), key=lambda preset: preset.rank or 0)
-    needs = [(preset.name, estimate(preset)) for preset in ranked]
-    assert next(name for name, need in needs if need and Machine("cuda", gigabytes * 10**9).holds(need)) == first
+    machine = Machine("cuda", gigabytes * 10**9)
+    assert next(preset.name for preset in RANKED if machine.holds(estimate(preset))) == first
