@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.step import Output, Step
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 from tests.engine.tiny_heads import VARIANTS, tiny_head
@@ -63,25 +65,23 @@ def test_the_drafter_joins_each_state_with_the_token_after_it(name: str) -> None
 
 
 @pairs(policy=POLICIES, window=[None, 200])
-def test_a_head_attends_to_no_more_than_its_sliding_window(policy: str, window: int | None) -> None:
+def test_a_head_attends_to_no_more_than_its_sliding_window(
+    policy: str, window: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever its working set is asked to be; the prompt is read so, too, where what a layer reads depends on it."""
     head = tiny_head("eagle3-2-layers", sliding_window=128)
     seen: list[int] = []
 
-    def count(cache: KVCache, rows: int, mask: Tensor | None) -> None:
-        seen.append(cache.length + (rows if mask is None else int(mask.sum(-1).max())))
+    def counting(own: Callable[[Step], Any]) -> Callable[[Step], Any]:
+        def counted(step: Step) -> Any:
+            mask = step.tree_mask
+            seen.append(step.cache.length + (len(step) if mask is None else int(mask.sum(-1).max())))
+            return own(step)
 
-    stock_run, stock_remember = head.run_modules, head.remember
+        return counted
 
-    def run_modules(step: Step) -> Output:
-        count(step.cache, len(step), step.tree_mask)
-        return stock_run(step)
-
-    def remember(step: Step) -> None:
-        count(step.cache, len(step), step.tree_mask)
-        stock_remember(step)
-
-    head.run_modules, head.remember = run_modules, remember  # type: ignore[method-assign]
+    for name in ("run_modules", "remember"):
+        monkeypatch.setattr(head, name, counting(getattr(head, name)))
     target, retrieval = Target(LanguageModel(tiny())), small(policy, top_k=64, every=50)
     drafter = EagleDrafter(head, target, retrieval, window=window)
     assert run(target, drafter, prompt(420), retrieval, new=2 * NEW)[0] == by_generate(2 * NEW, 420)
