@@ -13,7 +13,6 @@ from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.attention.hybrid import Kernel, hybrid, take_failure
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.split_kv import split_kv
 from specextend_cli.engine.attention_backends import BACKENDS, AttentionBackend, backend_for
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -48,7 +47,7 @@ SIZES = [
 
 @pairs(
     sizes=((14, 2, 24), (4, 4, 64), (6, 2, 96), (8, 1, 128)),
-    backend=("reference", "torch", "split"),
+    backend=("split", "torch", "reference"),
     dtype=TOLERANCE,
     options=("plain", "capped", "sinks", "both"),
 )
@@ -108,26 +107,6 @@ def test_no_mask_of_prompt_size_is_built(name: str, monkeypatch: pytest.MonkeyPa
     assert bool(masks) == (name == "mistral-window")
     target.verify(DraftTree([1, 2, 3], [0, 0, 1], [1.0, 0.5, 0.4]))
     assert max(mask.numel() for mask in masks) <= 256 * (40 + 256)
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3, 4, 6])
-@pytest.mark.parametrize("kv_heads", [1, 2, 3])
-@pytest.mark.parametrize(("n", "total"), [(1, 700), (1, 701), (5, 702), (5, 703), (60, 900), (2, 129)])
-def test_split_kv_equals_the_reference(
-    monkeypatch: pytest.MonkeyPatch, threads: int, kv_heads: int, n: int, total: int
-) -> None:
-    """Views of a larger buffer, whatever lies behind their end; one back end for trees of different masks."""
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    generator = torch.Generator().manual_seed(total)
-    buffer = torch.randn(2, kv_heads, total + 7, 64, generator=generator)
-    buffer[:, :, total:] = torch.nan
-    k, v = buffer[0][None, :, :total], buffer[1][None, :, :total]
-    q = torch.randn(1, 3 * kv_heads, n, 64, generator=generator)
-    backend = split_kv
-    for mask in (random_tree_mask(n), random_tree_mask(n), None if n == 1 else torch.ones(n, n, dtype=torch.bool)):
-        expected = reference(q, k, v, 0.125, mask)
-        for _ in range(2):
-            assert (backend(q, k, v, 0.125, mask) - expected).abs().max() < TOLERANCE[torch.float32]
 
 
 FLASH = pretend_device._EMULATED[torch.ops.aten._scaled_dot_product_flash_attention]

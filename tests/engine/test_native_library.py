@@ -73,9 +73,3 @@ def test_what_speaks_against_it_is_said(
     *_, last = runtime.load_library(model, CPU)
     assert error.args[-1] in last.name
     assert not library
-
-
-def test_instructions_that_the_processor_lacks(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPECEXTEND_ISA", "avx1024")
-    (stage,) = runtime.load_library(model, CPU)
-    assert "SPECEXTEND_ISA=avx1024: this CPU has" in stage.name

@@ -61,14 +61,7 @@ def test_a_repetitive_text_stays_cheap() -> None:
 
 def chain(drafter: NgramDrafter) -> list[int]:
     """The likeliest path."""
-    tree = drafter.propose(SHAPE)
-    path, at = [], 0
-    while True:
-        children = [i for i in range(1, len(tree)) if int(tree.parents[i]) == at]
-        if not children:
-            return path
-        at = max(children, key=lambda i: float(tree.scores[i]))
-        path.append(int(tree.tokens[at]))
+    return [*drafter.propose(SHAPE).chain().tokens[1:]]
 
 
 def test_the_continuation_of_a_match_is_proposed() -> None:

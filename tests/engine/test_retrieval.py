@@ -59,17 +59,22 @@ def test_retrieval_takes_the_chunks_with_most_attention() -> None:
     assert chosen.tolist() == [0, *range(8, 12), *range(20, 24), *range(36, 40)]
 
 
+def choices(target: Target, drafter: LMDrafter, config: Retrieval, length: int) -> tuple[int, int]:
+    """Working sets that were chosen for a text behind so long a prompt, and steps that drafted."""
+    gate = DraftGate(TreeShape(nodes=3, depth=2, width=1), enabled=False)
+    events = list(decode(target, drafter, prompt(length), stop=Stop(14), retrieval=config, gate=gate))
+    steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
+    return sum(isinstance(event, Retrieved) for event in events), steps
+
+
 @pytest.mark.parametrize("every", [1, 3, 100])
 def test_working_sets_are_chosen_when_the_gate_affords_it(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lm, asked = LanguageModel(tiny()), count(1)
     target, config = Target(lm), Retrieval(chunk=4, top_k=2, recent=4, every=1)
     monkeypatch.setattr(DraftGate, "affords_choice", lambda gate: next(asked) % every == 0)
-    gate = DraftGate(TreeShape(nodes=3, depth=2, width=1), enabled=False)
-    drafter = LMDrafter(lm, target, config)
-    events = list(decode(target, drafter, prompt(40), stop=Stop(14), retrieval=config, gate=gate))
-    steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
+    chosen, steps = choices(target, LMDrafter(lm, target, config), config, 40)
     assert steps > 4
-    assert sum(isinstance(event, Retrieved) for event in events) == 1 + (steps - 1) // every
+    assert chosen == 1 + (steps - 1) // every
 
 
 @pytest.mark.parametrize("is_self", [True, False])
@@ -80,11 +85,8 @@ def test_a_set_is_chosen_again_only_where_it_leaves_something_out(
     target = Target(LanguageModel(tiny()))
     config = Retrieval(chunk=4, top_k=4, recent=12, every=1)
     assert length + 14 < config.size or chosen_again != "never"
-    gate = DraftGate(TreeShape(nodes=3, depth=2, width=1), enabled=False)
     drafter = LMDrafter(target.lm if is_self else LanguageModel(tiny()), target, config)
-    events = list(decode(target, drafter, prompt(length), stop=Stop(14), retrieval=config, gate=gate))
-    chosen = sum(isinstance(event, Retrieved) for event in events)
-    steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
+    chosen, steps = choices(target, drafter, config, length)
     assert {"never": chosen == 1, "later": 1 < chosen < steps, "always": chosen == steps}[chosen_again]
 
 

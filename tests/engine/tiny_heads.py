@@ -18,22 +18,18 @@ EAGLE3 = HeadConfig(**{**COMMON, "generation": 3, "draft_vocab": 40, "feature_la
 
 VARIANTS: dict[str, HeadConfig] = {
     "eagle1": EAGLE1,
-    "eagle1-bias-2-layers": HeadConfig(**{**vars(EAGLE1), "fc_bias": True, "layers": 2}),
-    "eagle1-qkv-bias": HeadConfig(**{**vars(EAGLE1), "qkv_bias": True}),
+    "eagle1-bias-2-layers": replace(EAGLE1, fc_bias=True, layers=2),
+    "eagle1-qkv-bias": replace(EAGLE1, qkv_bias=True),
     "eagle3": EAGLE3,
-    "eagle3-residual": HeadConfig(**{**vars(EAGLE3), "norm_before_residual": True}),
-    "eagle3.1": HeadConfig(**{**vars(EAGLE3), "fc_norm": True, "feeds_normed": True}),
-    "eagle3-norm-before-fc": HeadConfig(**{**vars(EAGLE3), "norm_before_fc": True}),
-    "eagle3-2-layers": HeadConfig(**{**vars(EAGLE3), "layers": 2, "qkv_bias": True}),
-    "eagle3-qk-norm": HeadConfig(**{**vars(EAGLE3), "qk_norm": True}),
-    "eagle3-five-states": HeadConfig(
-        **{**vars(EAGLE3), "qk_norm": True, "feature_layers": (1, 2, 3, 2, 1), "draft_vocab": VOCABULARY}
-    ),
-    "eagle3-narrow": HeadConfig(**{**vars(EAGLE3), "hidden": 32, "heads": 2, "kv_heads": 1, "head_dim": 24}),
-    "eagle3-whole-vocabulary": HeadConfig(**{**vars(EAGLE3), "draft_vocab": VOCABULARY}),
-    "eagle3-linear-rope": HeadConfig(
-        **{**vars(EAGLE3), "rope": {"rope_type": "linear", "rope_theta": 500.0, "factor": 4.0}}
-    ),
+    "eagle3-residual": replace(EAGLE3, norm_before_residual=True),
+    "eagle3.1": replace(EAGLE3, fc_norm=True, feeds_normed=True),
+    "eagle3-norm-before-fc": replace(EAGLE3, norm_before_fc=True),
+    "eagle3-2-layers": replace(EAGLE3, layers=2, qkv_bias=True),
+    "eagle3-qk-norm": replace(EAGLE3, qk_norm=True),
+    "eagle3-five-states": replace(EAGLE3, qk_norm=True, feature_layers=(1, 2, 3, 2, 1), draft_vocab=VOCABULARY),
+    "eagle3-narrow": replace(EAGLE3, hidden=32, heads=2, kv_heads=1, head_dim=24),
+    "eagle3-whole-vocabulary": replace(EAGLE3, draft_vocab=VOCABULARY),
+    "eagle3-linear-rope": replace(EAGLE3, rope={"rope_type": "linear", "rope_theta": 500.0, "factor": 4.0}),
 }
 
 

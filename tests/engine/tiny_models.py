@@ -220,11 +220,7 @@ def windowed_draft(seed: int = 1) -> PreTrainedModel:
     )
 
 
+@cache
 def by_generate(new: int, length: int = 150, name: str = "llama") -> list[int]:
     """What `generate` writes behind `prompt(length)` with `tiny(name)`, of which each test makes an equal one."""
-    return list(_by_generate(new, length, name))
-
-
-@cache
-def _by_generate(new: int, length: int, name: str) -> tuple[int, ...]:
-    return tuple(generate(tiny(name), prompt(length), new))
+    return generate(tiny(name), prompt(length), new)

@@ -19,6 +19,7 @@ from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import hub
 from specextend_cli.models.checkpoint import named_gguf, weight_files
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
 from specextend_cli.models.sources import fetch, locate, remove, settings_directory, size_on_disk
 from tests.helpers.hub_server import COMMIT, Repository, StandInHub
@@ -198,10 +199,16 @@ def test_without_a_connection(
     assert fix in caught.value.fix
 
 
-@pytest.mark.parametrize("is_whole", [True, False])
-def test_offline_and_absent_says_which_command(is_whole: bool, source: HubFileSource) -> None:
+@pytest.mark.parametrize("kind", ["repository", "file", "wheel"])
+def test_offline_and_absent_says_which_command(
+    kind: str, source: HubFileSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the option, or by the environment."""
+    if kind == "wheel":
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    absent = {"repository": WHOLE, "file": source, "wheel": load_preset("smollm2-135m").target.source}[kind]
     with pytest.raises(ModelError, match="not on this machine") as caught:
-        fetch(WHOLE if is_whole else source, name="big", offline=True)
+        fetch(absent, name="big", offline=kind != "wheel")
     assert caught.value.fix == "specextend models pull big"
     assert "HF_HUB_OFFLINE" in caught.value.why  # or the command would fail, too
 

@@ -9,13 +9,12 @@ import torch
 import transformers
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.load import load_model
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape
-from tests.engine.tiny_models import ARCHITECTURES, COMMON, make, tiny
+from tests.engine.tiny_models import ARCHITECTURES, tiny
 
 from .test_memory import SIZES
 
@@ -49,16 +48,6 @@ def test_models_are_built_as_transformers_builds_them(
         assert torch.equal(tensor, other[name]), name
     tokens = torch.arange(9)[None]
     assert torch.equal(ours(tokens).logits, theirs(tokens).logits)
-
-
-def test_positions_that_depend_on_the_length_are_refused_once_loaded(tmp_path: Path) -> None:
-    rope = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 64}
-    rope |= {"long_factor": [2.0] * 8, "short_factor": [1.0] * 8}
-    make(transformers.LlamaConfig(**COMMON, rope_parameters=rope)).save_pretrained(tmp_path)
-    loaded = load_model(tmp_path)
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(loaded)
-    assert "length" in caught.value.why
 
 
 def test_quantization_without_its_libraries_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

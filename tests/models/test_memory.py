@@ -185,16 +185,6 @@ def test_a_published_head_has_the_size_of_its_preset() -> None:
         assert 2 * draft_sizes(load_preset(name)).weights == pytest.approx(size, rel=0.01)
 
 
-def test_memory_counts_the_head() -> None:
-    preset = load_preset("llama-3.1-8b-eagle3-paper")
-    sizes = preset.draft.shape
-    without = changed(preset, shape=None)
-    read = 8192 + preset.retrieval.size
-    for dtype, item in (("bfloat16", 2), ("float32", 4)):
-        short, unknown = (estimate(one, context=8192, dtype=dtype) for one in (preset, without))
-        assert short - unknown == item * (sizes.weights + 2 * 8 * 128 * read)
-
-
 def test_a_head_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
     angelslim(tmp_path)
     preset = load_preset("llama-3.1-8b-eagle3-paper")

@@ -87,10 +87,8 @@ def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
         cache.commit()
 
     def norm(x: Tensor, of: Any) -> Tensor:
-        scaled: Tensor = (
-            x / (x.pow(2).mean(-1, keepdim=True) + lm.config.rms_norm_eps).sqrt() * (of.weight + 1.0)
-        )  # centred at zero
-        return scaled
+        scaled = x / (x.pow(2).mean(-1, keepdim=True) + lm.config.rms_norm_eps).sqrt()
+        return scaled * (of.weight + 1.0)  # centred at zero
 
     embedded = lm.model.get_input_embeddings().weight[tokens[1:]]
     joined = torch.cat((norm(embedded, layer.enorm), norm(states[:n], layer.hnorm)), -1) @ layer.eh_proj.weight.T
