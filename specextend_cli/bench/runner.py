@@ -11,7 +11,7 @@ import torch
 
 from specextend_cli.bench.formats import format_length, one_line
 from specextend_cli.bench.measure import Decoding, divergence, is_wrong, measured
-from specextend_cli.bench.methods import build, reason
+from specextend_cli.bench.methods import METHODS, reason
 from specextend_cli.bench.models import Method, Models, Recipe
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.prompts import Prompt
@@ -21,7 +21,7 @@ from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.events import Event as EngineEvent
-from specextend_cli.errors import FitError, ModelError, UsageError
+from specextend_cli.errors import FitError, ModelError, SpecextendError, UsageError
 from specextend_cli.summarize.events import Warned
 
 _WARM_UP = 12  # tokens: enough for the gate to know what a plain step costs
@@ -47,8 +47,12 @@ class Runner:
 
     def named(self, *names: str) -> dict[str, Method]:
         """Methods of the registry; those that cannot run here are added to `skipped`."""
-        able, unable = build(names, self.models)
-        self.skipped |= unable
+        able: dict[str, Method] = {}
+        for name in names:
+            try:
+                able[name] = METHODS[name][1](self.models)
+            except SpecextendError as error:  # noqa: PERF203 - each method may be missing something of its own
+                self.skipped[name] = reason(error)
         return able
 
     def measure(self, methods: Mapping[str, Method]) -> Generator[Running, None, Measurements]:

@@ -70,11 +70,6 @@ class _Tensor:
         for first in range(0, self.stored.rows, step):
             yield first, self.stored.blocks(first, step)
 
-    def packed_into(self, tiles: Tiles) -> None:
-        """Set the contents of `tiles`."""
-        for first, blocks in self.blocks():
-            tiles.set_blocks(self.stored.kind.value, torch.from_numpy(blocks), first)
-
     def dense(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """All its numbers. ValueError: one is not finite."""
         parts = []
@@ -102,7 +97,8 @@ def _fill(model: nn.Module, tensors: Mapping[str, _Tensor], device: torch.device
     for name, tensor in tensors.items():
         path, _, kind = name.rpartition(".")
         if path in packed and kind == "weight":
-            tensor.packed_into(packed[path])
+            for first, blocks in tensor.blocks():
+                packed[path].set_blocks(tensor.stored.kind.value, torch.from_numpy(blocks), first)
         else:
             module = model.get_submodule(path)
             module.get_parameter(kind)
