@@ -15,19 +15,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import cache
 from itertools import starmap
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from specextend_cli.documents.document import Document
 from specextend_cli.engine.private_files import create
 from specextend_cli.errors import InputError, UsageError, cause
 from specextend_cli.models.store import cache_root
-from specextend_cli.summarize.events import Method, Rates, Sentence, Summary
+from specextend_cli.summarize.events import Citation, Method, Rates, Sentence, Summary
+from specextend_cli.summarize.facts import Unsupported
 
 _VERSION = 1
 _MOST_TEXTS = 50_000  # texts; the oldest go first
@@ -261,11 +259,15 @@ def _recorded(summary: Summary, document: Document, device: str) -> dict[str, An
 def _run(name: str, record: str) -> Run | None:
     """A run from its record; None where that is damaged, or another version's."""
     try:
-        return _reader().validate_python({**json.loads(record), "id": name})
-    except (ValueError, TypeError):
+        values = json.loads(record)
+        values["sentences"] = tuple(map(_sentence, values["sentences"]))
+        values["quotes"] = {int(start): str(quote) for start, quote in values["quotes"].items()}
+        return Run(**{**values, "id": name, "chunk_summaries": tuple(values["chunk_summaries"])})
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-@cache
-def _reader() -> TypeAdapter[Run]:
-    return TypeAdapter(Run)
+def _sentence(values: dict[str, Any]) -> Sentence:
+    citations = tuple(Citation(**one) for one in values["citations"])
+    unsupported = tuple(Unsupported(**one) for one in values["unsupported"])
+    return Sentence(**{**values, "citations": citations, "unsupported": unsupported})
