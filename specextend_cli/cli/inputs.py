@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.errors import MAX_BYTES, unreadable
@@ -21,7 +21,7 @@ from specextend_cli.documents.source import PageRange, parse_pages
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 from specextend_cli.humanize import printable
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
-from specextend_cli.ui import Format, suffix_of
+from specextend_cli.ui import FORMATS
 from specextend_cli.ui.destination import refuse_inputs
 from specextend_cli.ui.output import Output
 from specextend_cli.ui.panel import View, open_view
@@ -250,12 +250,12 @@ def _paths(file: str, results: Path | None) -> Iterator[tuple[str, str]]:
 def _in_directory(folder: Path, results: Path | None) -> Iterator[tuple[str, str]]:
     """Without results of earlier runs: those in the directory `results` below it; report.pdf.md for report.pdf."""
     found = find(folder)
-    documents, suffixes = set(found.documents), set(map(suffix_of, get_args(Format)))
+    documents = set(found.documents)
     below = None if results is None or results.resolve() == folder.resolve() else results.resolve()
     earlier = {
         path
         for path in documents
-        if path.suffix in suffixes and (path.with_suffix("") in documents or below in path.resolve().parents)
+        if path.suffix in FORMATS and (path.with_suffix("") in documents or below in path.resolve().parents)
     }
     if not documents - earlier:
         why = f"skipped: {found.account}" if found.account else "every file is a result" if earlier else "it is empty"

@@ -18,6 +18,7 @@ import platformdirs
 from pydantic import ValidationError
 
 from specextend_cli.errors import UsageError, cause
+from specextend_cli.models.configuration import toml_value
 from specextend_cli.models.preset import DEFAULT, NAME, Preset
 from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
@@ -100,8 +101,7 @@ def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:
         yield f"\n[{'.'.join(at)}]"
     for key, value in values.items():
         if not isinstance(value, Mapping):
-            # JSON's strings, numbers, booleans and lists of them are TOML's, with DEL escaped.
-            yield f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+            yield f"{key} = {toml_value(value)}"
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from _table(value, (*at, key))
