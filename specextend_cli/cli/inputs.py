@@ -169,7 +169,8 @@ def sources(
         _check_url(url, offline=offline)
     found: dict[str, str] = {}
     for file in files:
-        for path, within in _paths(file, results):
+        is_folder = file != STDIN and not is_url(file) and Path(file).is_dir()
+        for path, within in _in_directory(Path(file), results) if is_folder else [(file, "")]:
             found.setdefault(path, within)
     inputs = _with_distinct_names([Source(path, within, reading) for path, within in found.items()])
     refuse_inputs([STDOUT_DESCRIPTOR], [source.file for source in inputs if source.file is not None])
@@ -239,16 +240,11 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(map(printable, names[:_SHOWN])) + more
 
 
-def _paths(file: str, results: Path | None) -> Iterator[tuple[str, str]]:
-    """A file, or the documents of a directory, each with its path below it, or ""."""
-    if file != STDIN and not is_url(file) and Path(file).is_dir():
-        yield from _in_directory(Path(file), results)
-    else:
-        yield file, ""
-
-
 def _in_directory(folder: Path, results: Path | None) -> Iterator[tuple[str, str]]:
-    """Without results of earlier runs: those in the directory `results` below it; report.pdf.md for report.pdf."""
+    """The documents, each with its path below the directory, without results of earlier runs.
+
+    Those are what is in the directory `results` below it, and report.pdf.md for report.pdf.
+    """
     found = find(folder)
     documents = set(found.documents)
     below = None if results is None or results.resolve() == folder.resolve() else results.resolve()

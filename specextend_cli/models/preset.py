@@ -15,8 +15,7 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
 from specextend_cli.models import prompt_templates
-from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
-from specextend_cli.models.prompt_templates import check_names, check_prompt
+from specextend_cli.models.prompt_templates import PLACEHOLDERS, check_names, check_prompt
 from specextend_cli.models.shape import GRAPHS, HEADROOM, PREFILL, Shape, Sizes
 from specextend_cli.models.source_kinds import HubSource, Line, LocalSource, Source, Table
 
