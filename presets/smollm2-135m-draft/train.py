@@ -739,8 +739,8 @@ def main() -> None:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, …")
     arguments = parser.parse_args()
 
-    from specextend_cli.models.preset import PLACEHOLDERS
     from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.prompt_templates import PLACEHOLDERS
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
     from specextend_cli.runtime.devices import device_of, dtype_of

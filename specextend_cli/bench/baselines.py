@@ -35,11 +35,11 @@ def magicdec(models: Models) -> Recipe:
 def triforce(models: Models) -> Recipe:
     """Chains without a gate, as published; a working set of the preset's size, chosen once."""
     retrieval = models.under("retrieval", every=0)
-    small = models.draft_lm if models.preset.draft.model == "lm" else None
     streaming = models.under("streaming")
+    small = models.drafter("lm", Target(models.lm), streaming) if models.preset.draft.model == "lm" else None
 
     def build(target: Target) -> TriForceDrafter:
-        source = Lookup() if small is None else SmallModel(small, target, streaming)
+        source = SmallModel(small.lm, target, streaming) if isinstance(small, LMDrafter) else Lookup()
         return TriForceDrafter(target, source, retrieval)
 
     return Recipe(build, retrieval, TreeShape(nodes=_LENGTH + 1, depth=_LENGTH, width=1, threshold=0.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from specextend_cli.bench.machine import Load, LoadMeter
+from specextend_cli.bench.machine import Load, times
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.engine.events import Accepted, Prefilling
@@ -60,7 +60,7 @@ def compare_once(document: Document, engine: Engine, request: Request) -> Iterat
         yield Stage("warming up")
         for plain in (True, False):
             yield from _warm_up(summarizer, _cut(document, _WARM_UP_CHARACTERS), request, plain)
-        part, load = _beginning(summarizer, document, request), LoadMeter()
+        part, before = _beginning(summarizer, document, request), times()
         summaries, tokens = list[Summary](), {True: list[int](), False: list[int]()}
         for plain in (True, False):
             yield SideBegins(plain)
@@ -73,7 +73,7 @@ def compare_once(document: Document, engine: Engine, request: Request) -> Iterat
                 if not isinstance(event, Warned) or not tokens[plain]:  # not the warnings about its text
                     yield event
         first, second = summaries
-        yield Comparison(first, second, first_difference(tokens[True], tokens[False]), load.load())
+        yield Comparison(first, second, first_difference(tokens[True], tokens[False]), Load.since(before))
 
 
 def _warm_up(summarizer: Summarizer, document: Document, request: Request, plain: bool) -> Iterator[Event]:

@@ -12,7 +12,7 @@ from typing import TypeAlias, get_args
 from specextend_cli.bench.formats import Cell, Experiment, Table
 from specextend_cli.bench.methods import have_own_attention
 from specextend_cli.bench.needle import needle
-from specextend_cli.bench.report import accepted_lengths, charts, columns, decoding_speedup, table
+from specextend_cli.bench.report import charts, columns, table
 from specextend_cli.bench.results import Event, Record, Running
 from specextend_cli.bench.runner import Runner
 from specextend_cli.bench.session import Options, prepared
@@ -64,7 +64,7 @@ def lengths(runner: Runner) -> Steps:
         "lengths",
         "How do accepted length and speed change with the prompt?",
         (Table.of("By prompt length (Table 2)", (columns(row, *_FIGURES) for row in found.rows), note),),
-        (*decoding_speedup(found.rows), *accepted_lengths(found.rows)),
+        charts(found.rows, "decode_speedup", "accepted"),
     )
 
 
@@ -91,7 +91,7 @@ def ablation(runner: Runner) -> Steps:
         "ablation",
         "What does each part of SpecExtend gain on its own?",
         (Table.of("Parts (Table 4)", map(cells, found.rows), note),),
-        tuple(decoding_speedup(found.rows)),
+        charts(found.rows, "decode_speedup"),
     )
 
 
@@ -119,7 +119,7 @@ def policies(runner: Runner) -> Steps:
     note = "On every step, in the preset's tree. Ratios of accepted lengths: medians of documents' own."
     made = Table.of("Drafters and what they see", map(cells, found.rows), note)
     question = "What does a draft gain from what it sees, and does that hold as texts grow?"
-    return Experiment("policies", question, (made,), tuple(accepted_lengths(found.rows)))
+    return Experiment("policies", question, (made,), charts(found.rows, "accepted"))
 
 
 EXPERIMENTS: dict[str, Callable[[Runner], Steps]] = {

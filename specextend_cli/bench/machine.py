@@ -6,6 +6,7 @@ import platform
 from dataclasses import dataclass
 from importlib.metadata import version
 from time import monotonic
+from typing import TypeAlias
 
 import psutil
 import torch
@@ -15,6 +16,7 @@ from specextend_cli.humanize import format_many
 from specextend_cli.runtime.devices import processor_name
 
 _NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")  # guests are counted in user time already
+Times: TypeAlias = tuple[float, float, float]
 
 
 def describe(device: torch.device) -> dict[str, str]:
@@ -39,27 +41,21 @@ class Load:
     others: float
     averages: tuple[float, float]
 
+    @classmethod
+    def since(cls, before: Times) -> Load:
+        """The load since `before`, which are the `times` of then."""
+        (began, others_before, average), (ended, others_after, after) = before, times()
+        cores = psutil.cpu_count() or 1
+        others = (others_after - others_before) / max(ended - began, 1e-3)
+        return cls(cores, min(max(others, 0.0), float(cores)), (average, after))
+
     @property
     def busy(self) -> bool:
         """True if timings have probably suffered."""
         return self.others >= 0.25
 
 
-class LoadMeter:
-    """Measures from its construction on."""
-
-    def __init__(self) -> None:
-        self._before = _times()
-
-    def load(self) -> Load:
-        """The load since construction."""
-        (began, others_before, average), (ended, others_after, after) = self._before, _times()
-        cores = psutil.cpu_count() or 1
-        others = (others_after - others_before) / max(ended - began, 1e-3)
-        return Load(cores, min(max(others, 0.0), float(cores)), (average, after))
-
-
-def _times() -> tuple[float, float, float]:
+def times() -> Times:
     """The clock, seconds that other processes kept cores busy, and the load average."""
     own = psutil.Process().cpu_times()
     busy = sum(seconds for kind, seconds in psutil.cpu_times()._asdict().items() if kind not in _NOT_BUSY)

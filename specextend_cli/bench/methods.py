@@ -36,18 +36,6 @@ def have_own_attention(wanted: Iterable[str]) -> bool:
     return any(name == "naive" or name.startswith("+") for name in wanted)
 
 
-def build(wanted: Iterable[str], models: Models) -> tuple[dict[str, Method], dict[str, str]]:
-    """The methods that can run here, and the reasons why the others cannot."""
-    able: dict[str, Method] = {}
-    unable: dict[str, str] = {}
-    for name in wanted:
-        try:
-            able[name] = METHODS[name][1](models)
-        except SpecextendError as error:  # noqa: PERF203 - each method may be missing something of its own
-            unable[name] = reason(error)
-    return able, unable
-
-
 def reason(error: SpecextendError) -> str:
     """One line."""
     return f"{error.what} ({error.why})" if error.why else error.what

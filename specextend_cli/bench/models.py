@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -139,13 +139,6 @@ class Models:
         """The EAGLE head of the preset, if it has one."""
         directory = self.directories.draft
         return [self._load_head(directory)] if directory and self.preset.draft.model == "eagle" else []
-
-    @cached_property
-    def draft_lm(self) -> LanguageModel:
-        """The preset's small language model. UsageError if it has none."""
-        drafter = self.drafter("lm", Target(self.lm), Retrieval(policy="full"))
-        lm: LanguageModel = drafter.lm  # type: ignore[attr-defined]  # "lm" is always drafted by an LMDrafter
-        return lm
 
     @contextmanager
     def fitted(self, length: int) -> Iterator[bool]:

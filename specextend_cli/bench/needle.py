@@ -20,12 +20,13 @@ from torch import Tensor
 from specextend_cli.bench.formats import Cell, Experiment, Plot, Point, Table
 from specextend_cli.bench.prefilled import Prefilled, read
 from specextend_cli.bench.prompts import Prompt
-from specextend_cli.bench.results import Running, Working
+from specextend_cli.bench.results import Running
 from specextend_cli.bench.runner import Runner
 from specextend_cli.engine.config import Policy, Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
+from specextend_cli.summarize.events import Stage
 from specextend_cli.summarize.prompts import PromptBuilder
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -51,7 +52,7 @@ def needle(runner: Runner) -> Generator[Running, None, Experiment]:
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
             for depth in DEPTHS:
                 hidden = hide(runner, prompt, depth)
-                yield Working(f"{prompt.length:,} tokens, {depth:.0%} deep")
+                yield Stage(f"{prompt.length:,} tokens, {depth:.0%} deep")
                 for policy in POLICIES:
                     recipe = models.recipe(models.attending, models.under(policy))
                     of = found.setdefault((policy, prompt.length, depth), [])

@@ -10,7 +10,7 @@ import warnings
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from specextend_cli.bench.formats import Plot, Point, format_length, one_line
+from specextend_cli.bench.formats import Plot, format_length, one_line
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ def draw(plot: Plot) -> str:
 
 def _lines(figure: Figure, axes: Axes, plot: Plot) -> bool:
     """Every line has its own colour, mark and dashes; error bars are the intervals."""
-    lines = {name: [point for point in points if _drawable(point)] for name, points in plot.lines.items()}
+    lines = {
+        name: [one for one in points if one.x > 0 and all(math.isfinite(value) for value in one if value is not None)]
+        for name, points in plot.lines.items()
+    }
     xs = sorted({point.x for points in lines.values() for point in points})
     axes.set_xscale("log", base=2)
     if xs and len(xs) <= 10:
@@ -98,10 +101,6 @@ def _lines(figure: Figure, axes: Axes, plot: Plot) -> bool:
     if xs:
         figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return bool(xs)
-
-
-def _drawable(point: Point) -> bool:
-    return all(math.isfinite(value) for value in point if value is not None) and point.x > 0
 
 
 def _short(text: str, width: int = 100) -> str:

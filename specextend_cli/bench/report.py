@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -42,6 +42,12 @@ TITLES = {
     "gap": "largest gap there",
 }
 """Headings of a row's fields."""
+_PLOTS = {
+    "decode_speedup": ("Decoding: speedup over plain", "times plain"),
+    "total_speedup": ("End to end: speedup over plain", "times plain"),
+    "accepted": ("Accepted length, bonus token included", "tokens per verification step"),
+}
+"""Titles and labels of the plots of a row's fields."""
 
 
 def columns(row: Row, *names: str) -> dict[str, Cell]:
@@ -65,34 +71,23 @@ def table(found: Sequence[Row]) -> Table:
     return Table.of("Methods", (columns(row, *known) for row in found), note)
 
 
-def charts(found: Sequence[Row]) -> tuple[Plot, ...]:
-    """Every plot that has data."""
-    total = _by_length(found, "End to end: speedup over plain", "times plain", lambda row: row.total_speedup)
-    return (*decoding_speedup(found), *total, *accepted_lengths(found))
+def charts(found: Sequence[Row], *names: str) -> tuple[Plot, ...]:
+    """Plots by prompt length of the fields of these names, of all by default: a line a method, and plain decoding's 1.
 
-
-def decoding_speedup(found: Sequence[Row]) -> Iterable[Plot]:
-    """Decoding speed over plain decoding, by prompt length."""
-    return _by_length(found, "Decoding: speedup over plain", "times plain", lambda row: row.decode_speedup)
-
-
-def accepted_lengths(found: Sequence[Row]) -> Iterable[Plot]:
-    """Tokens a verification step, by prompt length."""
-    title, y_label = "Accepted length, bonus token included", "tokens per verification step"
-    return _by_length(found, title, y_label, lambda row: row.accepted)
-
-
-def _by_length(
-    found: Sequence[Row], title: str, y_label: str, pick: Callable[[Row], Interval | None]
-) -> Iterable[Plot]:
-    """A line a method, and plain decoding's 1."""
-    lines: dict[str, list[Point]] = {row.method: [] for row in found if row.method != PLAIN}
-    for row in found:
-        if row.method != PLAIN and (interval := pick(row)) is not None:
-            lines[row.method].append(Point(row.length, interval.value, interval.low, interval.high))
-    if any(lines.values()):
-        note = "Error bars: 95% interval over documents."
-        yield Plot(title, "prompt (tokens)", y_label, lines, note, over_plain=True)
+    Fields without data have none.
+    """
+    plots: list[Plot] = []
+    for name in names or _PLOTS:
+        lines: dict[str, list[Point]] = {row.method: [] for row in found if row.method != PLAIN}
+        for row in found:
+            interval: Interval | None = getattr(row, name)
+            if row.method != PLAIN and interval is not None:
+                lines[row.method].append(Point(row.length, interval.value, interval.low, interval.high))
+        if any(lines.values()):
+            title, y_label = _PLOTS[name]
+            note = "Error bars: 95% interval over documents."
+            plots.append(Plot(title, "prompt (tokens)", y_label, lines, note, over_plain=True))
+    return tuple(plots)
 
 
 def facts(benchmark: Benchmark) -> dict[str, str]:

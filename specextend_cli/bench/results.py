@@ -74,15 +74,6 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
-    """A line about what is going on: reading, warming up, decoding. `done` of `total` tokens, if known."""
-
-    what: str
-    done: int = 0
-    total: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Measured:
     """A run is over: the `done`-th of `runs`."""
 
@@ -91,6 +82,6 @@ class Measured:
     runs: int
 
 
-Running: TypeAlias = "Working | Measured | Stage | Warned"
+Running: TypeAlias = "Stage | Measured | Warned"
 Event: TypeAlias = "Running | Benchmark"
 """The last event is the `Benchmark`."""

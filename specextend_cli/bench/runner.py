@@ -11,18 +11,18 @@ import torch
 
 from specextend_cli.bench.formats import format_length, one_line
 from specextend_cli.bench.measure import Decoding, divergence, is_wrong, measured
-from specextend_cli.bench.methods import build, reason
+from specextend_cli.bench.methods import METHODS, reason
 from specextend_cli.bench.models import Method, Models, Recipe
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.prompts import Prompt
-from specextend_cli.bench.results import PLAIN, Measured, Record, Run, Running, Working
+from specextend_cli.bench.results import PLAIN, Measured, Record, Run, Running
 from specextend_cli.bench.statistics import Measurements
 from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.events import Event as EngineEvent
-from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.summarize.events import Warned
+from specextend_cli.errors import FitError, ModelError, SpecextendError, UsageError
+from specextend_cli.summarize.events import Stage, Warned
 
 _WARM_UP = 12  # tokens: enough for the gate to know what a plain step costs
 _SLACK = 256  # rows for trees
@@ -47,8 +47,12 @@ class Runner:
 
     def named(self, *names: str) -> dict[str, Method]:
         """Methods of the registry; those that cannot run here are added to `skipped`."""
-        able, unable = build(names, self.models)
-        self.skipped |= unable
+        able: dict[str, Method] = {}
+        for name in names:
+            try:
+                able[name] = METHODS[name][1](self.models)
+            except SpecextendError as error:  # noqa: PERF203 - each method may be missing something of its own
+                self.skipped[name] = reason(error)
         return able
 
     def measure(self, methods: Mapping[str, Method]) -> Generator[Running, None, Measurements]:
@@ -110,19 +114,19 @@ class Runner:
         if isinstance(method, Recipe):
             yield from self._read(method, prompt)
         if name not in self._warm:
-            yield Working(f"{where} · warming up")
+            yield Stage(f"{where} · warming up")
             tokens = prompt.tokens if isinstance(method, Recipe) else prompt.tokens[:_SHORT]
             for _ in self._events(name, tokens, replace(decoding, tokens=min(_WARM_UP, decoding.tokens))):
                 pass
             self._warm.add(name)
-        yield Working(where, 0, decoding.tokens)
+        yield Stage(where, 0, decoding.tokens)
         written = 0
         for event in self._events(name, prompt.tokens, decoding):
             if isinstance(event, Run):
                 return event
             if isinstance(event, Accepted):
                 written += event.accepted
-                yield Working(where, written, decoding.tokens)
+                yield Stage(where, written, decoding.tokens)
         raise AssertionError("decoding ended without a result")
 
     def _events(self, name: str, prompt: Sequence[int], decoding: Decoding) -> Iterator[EngineEvent | Run]:
@@ -154,7 +158,7 @@ class Runner:
         chunk = self.decoding.prefill_chunk
         for at in range(0, prompt.length, chunk):
             piece = torch.tensor(prompt.tokens[at : at + chunk], device=self.models.device)
-            yield Working(f"reading {prompt.document}", at, prompt.length)
+            yield Stage(f"reading {prompt.document}", at, prompt.length)
             target.prefill(piece, features=features)
 
     def _check(self, prompt: Prompt, found: Sequence[Record]) -> Iterator[Running]:

@@ -142,8 +142,7 @@ def _check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None])
 
 def _watch(terminal: Output, events: Iterable[Event]) -> Benchmark:
     """Run to the end, with progress on stderr."""
-    from specextend_cli.bench.results import Benchmark, Measured, Working
-    from specextend_cli.summarize.events import Stage
+    from specextend_cli.bench.results import Benchmark, Measured
     from specextend_cli.ui.measurements import format_record
     from specextend_cli.ui.panel import open_view
 
@@ -155,8 +154,6 @@ def _watch(terminal: Output, events: Iterable[Event]) -> Benchmark:
                         return event
                     case Measured():
                         view.say(f"[{event.done}/{event.runs}] {format_record(event.record)}")
-                    case Working():
-                        view.add(Stage(event.what, event.done, event.total))
                     case _:
                         view.add(event)
     except KeyboardInterrupt:

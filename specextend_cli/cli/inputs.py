@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.errors import MAX_BYTES, unreadable
@@ -21,7 +21,7 @@ from specextend_cli.documents.source import PageRange, parse_pages
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 from specextend_cli.humanize import printable
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
-from specextend_cli.ui import Format, suffix_of
+from specextend_cli.ui import FORMATS
 from specextend_cli.ui.destination import refuse_inputs
 from specextend_cli.ui.output import Output
 from specextend_cli.ui.panel import View, open_view
@@ -169,7 +169,8 @@ def sources(
         _check_url(url, offline=offline)
     found: dict[str, str] = {}
     for file in files:
-        for path, within in _paths(file, results):
+        is_folder = file != STDIN and not is_url(file) and Path(file).is_dir()
+        for path, within in _in_directory(Path(file), results) if is_folder else [(file, "")]:
             found.setdefault(path, within)
     inputs = _with_distinct_names([Source(path, within, reading) for path, within in found.items()])
     refuse_inputs([STDOUT_DESCRIPTOR], [source.file for source in inputs if source.file is not None])
@@ -239,23 +240,18 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(map(printable, names[:_SHOWN])) + more
 
 
-def _paths(file: str, results: Path | None) -> Iterator[tuple[str, str]]:
-    """A file, or the documents of a directory, each with its path below it, or ""."""
-    if file != STDIN and not is_url(file) and Path(file).is_dir():
-        yield from _in_directory(Path(file), results)
-    else:
-        yield file, ""
-
-
 def _in_directory(folder: Path, results: Path | None) -> Iterator[tuple[str, str]]:
-    """Without results of earlier runs: those in the directory `results` below it; report.pdf.md for report.pdf."""
+    """The documents, each with its path below the directory, without results of earlier runs.
+
+    Those are what is in the directory `results` below it, and report.pdf.md for report.pdf.
+    """
     found = find(folder)
-    documents, suffixes = set(found.documents), set(map(suffix_of, get_args(Format)))
+    documents = set(found.documents)
     below = None if results is None or results.resolve() == folder.resolve() else results.resolve()
     earlier = {
         path
         for path in documents
-        if path.suffix in suffixes and (path.with_suffix("") in documents or below in path.resolve().parents)
+        if path.suffix in FORMATS and (path.with_suffix("") in documents or below in path.resolve().parents)
     }
     if not documents - earlier:
         why = f"skipped: {found.account}" if found.account else "every file is a result" if earlier else "it is empty"

@@ -13,7 +13,7 @@ from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.models.prompt_templates import Mode, Style
 from specextend_cli.runtime.options import Engine
-from specextend_cli.ui import Format, format_by_suffix
+from specextend_cli.ui import FORMATS, Format
 
 
 def summarize(
@@ -65,7 +65,7 @@ def summarize(
         raise UsageError(f"--json and --format {format} contradict each other", fix="leave one of them out")
     from specextend_cli.cli.inputs import Documents, Reading, read_files, sources
 
-    kind = "json" if json else format or format_by_suffix(Path(output or "").suffix)
+    kind = "json" if json else format or FORMATS.get(Path(output or "").suffix, "text")
     reading = Reading.of(pages, ocr, ocr_languages)
     documents = Documents()
     if ray is None and not dry_run:

@@ -10,7 +10,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 from filelock import FileLock
@@ -64,7 +63,7 @@ def configure(key: str, value: str | bool | None) -> None:
             read_configuration()  # a file with other faults is not made worse
             lines = file.read_text(encoding="utf-8-sig").splitlines() if file.exists() else []
             kept = [line for line in lines if not re.match(rf"\s*(['\"]?){key}\1\s*=", line)]
-            said = [] if value is None else [f"{key} = {_toml(value)}"]
+            said = [] if value is None else [f"{key} = {toml_value(value)}"]
             text = "".join(f"{line}\n" for line in (*said, *kept))
             _parsed(text)
             write_whole(file, text)
@@ -80,6 +79,6 @@ def _parsed(text: str) -> Configuration:
     return found.model_copy(update={"model": None}) if found.model in ("", "auto") else found
 
 
-def _toml(value: Any) -> str:
-    """A string or truth value; JSON's are TOML's, with DEL escaped."""
+def toml_value(value: object) -> str:
+    """A string, number, truth value or list of them; JSON's are TOML's, with DEL escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

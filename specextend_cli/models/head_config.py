@@ -123,11 +123,6 @@ class PublishedHead(BaseModel):
             raise ValueError(f"its layers are of the kind {self.model_type!r:.60}; only Llama's are supported")
 
     @property
-    def is_eagle3(self) -> bool:
-        """Whether it says that the head is an EAGLE-3 one; SafeAILab's own do not all say so."""
-        return "eagle3" in json.dumps(self.architectures).lower() or self.speculators_model_type == "eagle3"
-
-    @property
     def is_speculators(self) -> bool:
         """Whether the library `speculators` wrote it."""
         return self.speculators_model_type is not None
@@ -154,7 +149,8 @@ class PublishedHead(BaseModel):
             raise ValueError(f"{hidden} numbers do not divide among {heads} heads, or these among {kv_heads} with keys")
         reads = shapes["layers.0.self_attn.q_proj.weight"][-1]
         is_third = reads == 2 * hidden
-        if self.is_eagle3 and not is_third:
+        says_third = "eagle3" in json.dumps(self.architectures).lower() or self.speculators_model_type == "eagle3"
+        if says_third and not is_third:  # SafeAILab's own do not all say so
             raise ValueError(f"its first layer reads {reads} numbers, an EAGLE-3 head's reads {2 * hidden}")
         has_own = is_third and "lm_head.weight" in shapes
         if is_third and not has_own and self.tie_word_embeddings:

@@ -50,6 +50,7 @@ KEY_MAPPING = {rf"{_IN_TEXT}lm_head\.": "lm_head.", rf"{_IN_TEXT}(?:model\.)?(?!
 Files on the Hub have `language_model.model.layers`, those that transformers 5 writes `model.language_model.layers`.
 """
 _TEXT = re.compile(rf"{_IN_TEXT}|^lm_head\.|^model\.(embed_tokens|layers|norm)\.")
+"""Names of a wrapper's tensors that are the text model's; the others are of towers."""
 
 
 def load_model(
@@ -198,7 +199,7 @@ def check_tensors(
     quantized, config = getattr(config, "quantization_config", None) is not None, config.get_text_config()
     for header in headers:
         for name, entry in header.items():
-            if wrapped and text_name(name) is None:
+            if wrapped and not _TEXT.match(name):
                 continue
             if name.endswith("weight") and not quantized and entry.get("dtype") not in _WEIGHT_TYPES:
                 raise _misfit(directory, f"its {name} is of {entry.get('dtype')} numbers, and nothing says their scale")
@@ -215,7 +216,7 @@ def check_loaded(info: Mapping[str, Any], directory: Path, name: str, *, wrapped
     """
     if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
         raise damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
-    names = filter(text_name, info["unexpected_keys"]) if wrapped else info["unexpected_keys"]
+    names = filter(_TEXT.match, info["unexpected_keys"]) if wrapped else info["unexpected_keys"]
     left = sorted(name for name in names if _IN_LAYER.search(name) and not _HARMLESS.search(name))
     if left:
         raise _misfit(directory, f"{len(left)} tensors have no place in the model of its config.json, {left[0]} first")
@@ -256,12 +257,3 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
         text.eos_token_id = ends
     text.tie_word_embeddings = tied
     return text
-
-
-def text_name(name: str) -> str | None:
-    """What a tensor of a wrapper's files is called in the text model; None for one of a tower."""
-    if not _TEXT.match(name):
-        return None
-    for pattern, replacement in KEY_MAPPING.items():
-        name = re.sub(pattern, replacement, name)
-    return name

@@ -12,14 +12,10 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters.table import NgramTable
 
 FILE = "ngrams.npz"
+"""Its name in a draft's directory."""
 _BYTES = 256 << 20  # the most that its arrays may have
 KEPT = 3
 """Continuations of a context."""
-
-
-def has_table(directory: Path | None) -> bool:
-    """Whether there is one in a draft's directory."""
-    return directory is not None and (directory / FILE).exists()
 
 
 def load_table(directory: Path, vocabulary: int) -> NgramTable:

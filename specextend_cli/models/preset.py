@@ -15,8 +15,7 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
 from specextend_cli.models import prompt_templates
-from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
-from specextend_cli.models.prompt_templates import check_names, check_prompt
+from specextend_cli.models.prompt_templates import PLACEHOLDERS, check_names, check_prompt
 from specextend_cli.models.shape import GRAPHS, HEADROOM, PREFILL, Shape, Sizes
 from specextend_cli.models.source_kinds import HubSource, Line, LocalSource, Source, Table
 
@@ -99,11 +98,6 @@ class Draft(Table):
         """The drafter, or those that are blended."""
         return self.of or (self.kind,)
 
-    @property
-    def has_model(self) -> bool:
-        """Whether a model is loaded besides the target."""
-        return self.model is not None
-
     @model_validator(mode="after")
     def _consistent(self) -> Draft:
         if self.kind == "blend" and len(set(self.of)) < 2:
@@ -114,13 +108,13 @@ class Draft(Table):
             raise ValueError("a blend is of drafters that propose something themselves")
         if len(set(MODEL_KINDS) & set(self.of)) > 1:
             raise ValueError("a draft has one source: a language model, an EAGLE head or an assistant")
-        if "table" in self.drafters and not self.has_model:
+        if "table" in self.drafters and not self.model:
             raise ValueError("an n-gram table lies beside a draft model or a head")
-        if self.has_model and self.source is None:
+        if self.model and self.source is None:
             raise ValueError("a model as draft needs a [draft.source]")
-        if not self.has_model and self.source is not None:
+        if not self.model and self.source is not None:
             raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
-        if self.shape is not None and not self.has_model and "mtp" not in self.drafters:
+        if self.shape is not None and not self.model and "mtp" not in self.drafters:
             raise ValueError("[draft.shape] has the sizes of a model, and the draft has none")
         if self.model in ("eagle", "assistant") and not isinstance(self.source, (HubSource, LocalSource)):
             raise ValueError("a head comes from the hub or from a local directory")
@@ -235,7 +229,7 @@ def _retrieval(data: dict[str, Any]) -> Retrieval:
     draft, tree = data.get("draft"), data.get("tree")
     if not isinstance(draft, Draft) or not isinstance(tree, TreeShape):
         return RETRIEVAL
-    if not draft.has_model and "mtp" not in draft.drafters:
+    if not draft.model and "mtp" not in draft.drafters:
         return RETRIEVAL
     return retrieval(draft.trained, tree)
 

@@ -18,6 +18,7 @@ import platformdirs
 from pydantic import ValidationError
 
 from specextend_cli.errors import UsageError, cause
+from specextend_cli.models.configuration import toml_value
 from specextend_cli.models.preset import DEFAULT, NAME, Preset
 from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
@@ -33,20 +34,15 @@ OLLAMA = "ollama:"
 """What the argument for a model of ollama's begins with."""
 
 
-def _check_name(path: Path) -> None:
-    """UsageError where a file of that name cannot hold a preset, whose name is the file's."""
-    if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
-        why = "a name has lower-case letters, digits, dots and dashes"
-        raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
-
-
 def read_preset(path: Path) -> Preset:
     """The preset in that file; UsageError with the key and the fix where it is not valid."""
     try:
         if (size := path.stat().st_size) > _LARGEST:
             raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        _check_name(path)
+        if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
+            why = "a name has lower-case letters, digits, dots and dashes"
+            raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
         # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
         text = json.dumps({**data, "name": path.stem}, default=str)
         preset = Preset.model_validate_json(text, context=path.parent)  # local paths are relative to the preset's file
@@ -105,8 +101,7 @@ def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:
         yield f"\n[{'.'.join(at)}]"
     for key, value in values.items():
         if not isinstance(value, Mapping):
-            # JSON's strings, numbers, booleans and lists of them are TOML's, with DEL escaped.
-            yield f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+            yield f"{key} = {toml_value(value)}"
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from _table(value, (*at, key))

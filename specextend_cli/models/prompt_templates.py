@@ -21,11 +21,6 @@ def check_prompt(template: str) -> str:
     return template
 
 
-def placeholders(template: str) -> set[str]:
-    """The placeholders in a prompt."""
-    return set(_PLACEHOLDER.findall(template))
-
-
 def check_names(template: str, known: Collection[str]) -> list[str]:
     """The placeholders of a text in order; ValueError where one is not `known`."""
     names: list[str] = _PLACEHOLDER.findall(template)

@@ -107,11 +107,6 @@ def load_tokenizer(directory: Path) -> Tokenizer:
         return _shared(read_tokenizer(directory))
 
 
-@lru_cache(maxsize=2)  # parsing a vocabulary takes 0.1 s, and a run needs the same one twice
-def _shared(tokenizer_json: str) -> Tokenizer:
-    return parse_tokenizer(tokenizer_json)
-
-
 def read_tokenizer(directory: Path) -> str:
     """The contents of the model's tokenizer.json, converted from its tokenizer.model if there is no other."""
     file, model = directory / "tokenizer.json", directory / "tokenizer.model"
@@ -134,6 +129,9 @@ def parse_tokenizer(tokenizer_json: str) -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+_shared = lru_cache(maxsize=2)(parse_tokenizer)  # it takes 0.1 s, and a run needs the same vocabulary twice
 
 
 def _without_special(tokenizer_json: str, data: dict[str, Any]) -> Tokenizer:

@@ -12,7 +12,7 @@ from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.checkpoint import checked_weights
 from specextend_cli.models.head_config import PublishedHead, is_assistant
 from specextend_cli.models.memory import estimate, prefill_bytes
-from specextend_cli.models.ngram_table import has_table, load_table
+from specextend_cli.models.ngram_table import FILE, load_table
 from specextend_cli.models.preset import Draft, Dtype, Preset, Quantization
 from specextend_cli.models.shape import GRAPHS, HEADROOM, PREFILL
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
@@ -131,7 +131,7 @@ def drafter_of(
     retrieval: Retrieval,
     draft: Path | None,
     load: Callable[[Path, torch.dtype], LanguageModel],
-    load_head: Callable[[Path], EagleHead] | None = None,
+    load_head: Callable[[Path], EagleHead],
 ) -> Drafter:
     """The drafter that `options` or the preset names; `load` loads its model, `load_head` its head.
 
@@ -142,7 +142,6 @@ def drafter_of(
 
     from specextend_cli.engine import drafters
     from specextend_cli.models.draft_modules import load_assistant, load_mtp
-    from specextend_cli.models.heads import load_eagle
     from specextend_cli.models.tokens import check_token_ids
 
     window = preset.draft.window
@@ -158,9 +157,6 @@ def drafter_of(
         check_token_ids(directory, Path(target.lm.model.name_or_path), lm.vocabulary, target.lm.vocabulary)
         return lm
 
-    def load_own_head() -> EagleHead:
-        return load_head(own("eagle")) if load_head else load_eagle(own("eagle"), target.lm, preset.name)
-
     def make(kind: str) -> Drafter:
         match kind:
             case "none":
@@ -174,7 +170,7 @@ def drafter_of(
             case "self":
                 return drafters.LMDrafter(target.lm, target, retrieval)
             case "eagle":
-                return drafters.EagleDrafter(load_own_head(), target, retrieval, window=window)
+                return drafters.EagleDrafter(load_head(own("eagle")), target, retrieval, window=window)
             case "mtp":
                 return drafters.EagleDrafter(load_mtp(target.lm), target, retrieval, window=window)
             case "assistant":
@@ -216,7 +212,7 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
     if kind == "eagle":
         PublishedHead.read(path)
     checked_weights(path, "")
-    of = (kind, "ngram", *(["table"] if has_table(path) else []))
+    of = (kind, "ngram", *(["table"] if (path / FILE).exists() else []))
     draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=HEAD_WINDOW)
     retrieval = replace(preset.retrieval, positions="compact")
     return preset.model_copy(update={"draft": draft, "retrieval": retrieval})

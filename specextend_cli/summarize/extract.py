@@ -111,7 +111,7 @@ class Extract:
         """Each choice in the style that is asked for."""
         layout, since, before = QuoteLayout(self.request.style), 0, -1
         for choice in chosen:
-            apart = since >= _PARAGRAPH and self._are_apart(before, choice.sentence)
+            apart = since >= _PARAGRAPH and self.sentences[before].section != self.sentences[choice.sentence].section
             lead, text = layout.place(choice.text, apart=apart)
             yield Placed(lead + self._name(choice), text)
             since, before = 1 if apart else since + 1, choice.sentence
@@ -134,7 +134,3 @@ class Extract:
             return None
         found = gain(self.request.focus, self.sentences, self._ranked[1], self._selector.usable)
         return found if found.any() else None
-
-    def _are_apart(self, one: int, other: int) -> bool:
-        """Whether two sentences belong to different parts of the document."""
-        return self.sentences[one].section != self.sentences[other].section

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.models.chat_template import render_chat
-from specextend_cli.models.preset import PLACEHOLDERS, Preset
-from specextend_cli.models.prompt_templates import fill
+from specextend_cli.models.preset import Preset
+from specextend_cli.models.prompt_templates import PLACEHOLDERS, fill
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Part
 from specextend_cli.summarize.request import Request, answer_tokens

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
-from specextend_cli.models.prompt_templates import Length, Mode, Style, check_prompt, placeholders, spell_out
+from specextend_cli.models.prompt_templates import Length, Mode, Style, check_prompt, spell_out
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset, Prompts
@@ -114,7 +114,7 @@ class Request:
                 words, owner = getattr(preset.prompts, name), f"preset {preset.name}"
                 why = f"its prompts have no {{{place}}}"
                 fix = f"another preset, with --model NAME (specextend models list), or leave {flag} out"
-            if place not in placeholders(words):
+            if f"{{{place}}}" not in words:
                 raise UsageError(f"{owner} does not take {flag}", why=why, fix=fix)
 
     def spelled(self, prompts: Prompts, template: str, quote: Callable[[str], str] = str) -> str:

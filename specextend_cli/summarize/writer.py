@@ -23,6 +23,7 @@ from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
+from specextend_cli.models.heads import load_eagle
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.shape import PREFILL
 from specextend_cli.models.sources import ModelDirectories
@@ -192,7 +193,8 @@ def load_writer(
         return generator
     lm = target.lm
     load = partial(loading.load_language_model, preset, "none", device)
-    drafter = loading.drafter_of(preset, engine, target, retrieval, directories.draft, load)
+    load_head = partial(load_eagle, target=lm, name=preset.name)
+    drafter = loading.drafter_of(preset, engine, target, retrieval, directories.draft, load, load_head)
     heads = loading.heads_of(drafter)
     if engine.compile:
         yield from run_natively(lm, heads, exact=loading.is_exact(preset, engine))

@@ -1,5 +1,6 @@
 """Everything written to a terminal, a pipe or a file: consumers of the pipeline's events."""
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
 Format: TypeAlias = Literal["text", "md", "json", "jsonl"]
@@ -11,7 +12,5 @@ def suffix_of(format: Format) -> str:
     return ".txt" if format == "text" else f".{format}"
 
 
-def format_by_suffix(suffix: str) -> Format:
-    """The format of a file with that suffix; text for any other."""
-    formats: tuple[Format, ...] = get_args(Format)
-    return next((format for format in formats if suffix_of(format) == suffix), "text")
+FORMATS: Mapping[str, Format] = {suffix_of(format): format for format in get_args(Format)}
+"""The formats by the suffix of their files."""

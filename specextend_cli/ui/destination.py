@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from shlex import quote
-from typing import cast, get_args
+from typing import cast
 
 from specextend_cli.documents.formats import kind_by_suffix
 from specextend_cli.errors import UsageError, cause
-from specextend_cli.ui import Format, suffix_of
+from specextend_cli.ui import FORMATS, Format, suffix_of
 from specextend_cli.ui.results import WRITERS, Write, Writer
 
 
@@ -95,7 +95,7 @@ def destination(
         if kind_by_suffix(path.suffix) not in (None, "text", "markdown"):
             raise UsageError(f"--output {output} names a format that is only read", fix=f"--output {path.stem}.txt")
         return Destination(kind, {name: path for name, _ in documents}, force=force, cite=cite)
-    is_file = path.suffix in map(suffix_of, get_args(Format)) and not output.endswith("/")
+    is_file = path.suffix in FORMATS and not output.endswith("/")
     if not path.is_dir() and (path.exists() or is_file):
         fix = f"--output {quote(str(path.with_suffix('')))}/"
         raise UsageError(f"--output {output} names a file, and a directory is needed", fix=fix)

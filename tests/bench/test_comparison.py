@@ -10,7 +10,7 @@ from rich.console import Console
 
 from specextend_cli.bench import machine
 from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
-from specextend_cli.bench.machine import LoadMeter
+from specextend_cli.bench.machine import Load
 from specextend_cli.engine.events import Finished, Prefilled
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.events import Plan, Summarized
@@ -64,9 +64,9 @@ def test_others_are_who_is_busy_beside_this_process(monkeypatch: pytest.MonkeyPa
     own = SimpleNamespace(cpu_times=lambda: SimpleNamespace(user=clock["own"] - 1.0, system=1.0))
     monkeypatch.setattr(machine.psutil, "cpu_times", every)
     monkeypatch.setattr(machine.psutil, "Process", lambda: own)
-    meter = LoadMeter()
+    before = machine.times()
     clock.update(wall=10.0, busy=130.0, own=20.0)
-    assert meter.load().others == pytest.approx(2.0)
-    assert meter.load().busy
+    assert Load.since(before).others == pytest.approx(2.0)
+    assert Load.since(before).busy
     clock.update(busy=111.0)
-    assert not meter.load().busy
+    assert not Load.since(before).busy

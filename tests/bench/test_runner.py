@@ -264,7 +264,8 @@ def test_what_cannot_run_here_says_why(models) -> None:
     draft = models.preset.draft.model_copy(update={"kind": "ngram", "of": (), "source": None})
     models.preset = models.preset.model_copy(update={"draft": draft})
     models.directories = replace(models.directories, draft=None)
-    able, unable = methods.build(methods.METHODS, models)
+    made = runner(models, ())
+    able, unable = made.named(*methods.METHODS), made.skipped
     lack = {"llama.cpp", "eagle", "mtp", "assistant", "table"}
     assert {"lm"} <= set(unable) <= {"lm", *lack}
     assert all("no draft" in why or name in lack for name, why in unable.items())

@@ -42,7 +42,7 @@ def test_shipped_presets_are_valid_and_the_default_comes_first() -> None:
     assert len({preset.name for preset in presets}) == len(presets)
     for preset in presets:
         assert preset.target.shape is not None
-        assert (preset.draft.shape is not None) == (preset.draft.has_model or "mtp" in preset.draft.drafters)
+        assert (preset.draft.shape is not None) == (preset.draft.model is not None or "mtp" in preset.draft.drafters)
         assert preset.tested == (preset.name == DEFAULT)  # no other was ever loaded by its authors
 
 

@@ -58,7 +58,7 @@ def shrink(preset: Preset, folder: Path) -> Preset:
         save_model(folder / "draft", draft.source, layers=2, seed=1)
     # The architecture is what counts here, and bitsandbytes may not be installed.
     target = {"source": local(folder / "target"), "shape": None, "dtype": "float32", "quantization": "none"}
-    own: dict[str, Any] = {"source": local(folder / "draft") if draft.has_model else None, "shape": None}
+    own: dict[str, Any] = {"source": local(folder / "draft") if draft.model else None, "shape": None}
     layers = tuple(layer if layer < 0 else place % 3 for place, layer in enumerate(preset.retrieval.layers))
     update = {
         "target": preset.target.model_copy(update=target),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -99,12 +100,7 @@ def config_of(model: Gguf) -> dict[str, Any]:
             raise ValueError(f"it says {architecture}.{key} {value!r:.40}")
         return value
 
-    def number(key: str, default: float | None = None) -> float:
-        value = facts.get(f"{architecture}.{key}", default)
-        if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-            raise ValueError(f"it says {architecture}.{key} {value!r:.40}")
-        return float(f"{value:.7g}")  # stored in single precision: 1e-5 comes back as 9.999999747378752e-06
-
+    number = partial(_number, facts, architecture)
     hidden, heads, layers = size("embedding_length"), size("attention.head_count"), size("block_count")
     usual = hidden // heads if own.fused else size("rope.dimension_count", hidden // heads)
     head_dim = size("attention.key_length", usual)
@@ -173,6 +169,14 @@ def config_of(model: Gguf) -> dict[str, Any]:
         config["attention_bias"] = "blk.0.attn_q.bias" in model.tensors
         config["mlp_bias"] = "blk.0.ffn_up.bias" in model.tensors
     return config
+
+
+def _number(facts: dict[str, Any], prefix: str, key: str, default: float | None = None, *, above: float = 0.0) -> float:
+    """What the file says of a key, or the default. ValueError where that is no number, or not `above` that one."""
+    value = facts.get(f"{prefix}.{key}", default)
+    if not isinstance(value, (int, float)) or not above < value < math.inf:
+        raise ValueError(f"it says {prefix}.{key} {value!r:.40}")
+    return float(f"{value:.7g}")  # stored in single precision: 1e-5 comes back as 9.999999747378752e-06
 
 
 def _layer_types(facts: dict[str, Any], architecture: str, layers: int) -> list[str]:
@@ -251,13 +255,7 @@ def _rope(model: Gguf, architecture: str, theta: float, dimensions: int) -> dict
 
 def _yarn(facts: dict[str, Any], prefix: str, factor: float) -> dict[str, float]:
     """What else the file says of YaRN, by transformers' names; ValueError where transformers has none for it."""
-
-    def number(key: str, default: float) -> float:
-        value = facts.get(f"{prefix}.{key}", default)
-        if not isinstance(value, (int, float)) or not abs(value) < 1e6:
-            raise ValueError(f"it says {prefix}.{key} {value!r:.40}")
-        return float(f"{value:.7g}")
-
+    number = partial(_number, facts, prefix, above=-1e6)
     # -1: the usual strength, which is 1. With DeepSeek's multiplier, Ministral scales by both its terms, that is, by 1.
     multiplied = number("yarn_log_multiplier", number("mscale_all_dim", 0.0))
     if number("yarn_ext_factor", 1.0) not in (1.0, -1.0) or (multiplied and not prefix.startswith("mistral3.")):

@@ -36,10 +36,11 @@ def load_gguf(file: Path, directory: Path, config: Any, *, device: torch.device,
     with no_init_weights():  # memory that nothing is read into stays untouched
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
     model.generation_config = GenerationConfig.from_pretrained(directory)
-    tensors = {
-        ours: _Tensor(found.tensors[theirs], _order(theirs, family(found), said), _shift(theirs, family(found)))
-        for theirs, (ours, _) in table.items()
-    }
+    own, tensors = family(found), dict[str, _Tensor]()
+    for theirs, (ours, _) in table.items():
+        # llama.cpp's converter adds 1 to Gemma's norms, which transformers adds itself.
+        shift = -1 if own.gemma and theirs.endswith("norm.weight") else 0
+        tensors[ours] = _Tensor(found.tensors[theirs], _order(theirs, own, said), shift)
     with readable(file):
         _fill(model, tensors, device, dtype)
     model.to(device)  # type: ignore[arg-type]  # its decorators hide its signature
@@ -70,11 +71,6 @@ class _Tensor:
         for first in range(0, self.stored.rows, step):
             yield first, self.stored.blocks(first, step)
 
-    def packed_into(self, tiles: Tiles) -> None:
-        """Set the contents of `tiles`."""
-        for first, blocks in self.blocks():
-            tiles.set_blocks(self.stored.kind.value, torch.from_numpy(blocks), first)
-
     def dense(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """All its numbers. ValueError: one is not finite."""
         parts = []
@@ -102,7 +98,8 @@ def _fill(model: nn.Module, tensors: Mapping[str, _Tensor], device: torch.device
     for name, tensor in tensors.items():
         path, _, kind = name.rpartition(".")
         if path in packed and kind == "weight":
-            tensor.packed_into(packed[path])
+            for first, blocks in tensor.blocks():
+                packed[path].set_blocks(tensor.stored.kind.value, torch.from_numpy(blocks), first)
         else:
             module = model.get_submodule(path)
             module.get_parameter(kind)
@@ -119,11 +116,6 @@ def _fill(model: nn.Module, tensors: Mapping[str, _Tensor], device: torch.device
         else:
             made = PackedLinear(tiles, cast(nn.Linear, stock).bias, dtype)
         model.set_submodule(path, made)
-
-
-def _shift(theirs: str, own: Family) -> int:
-    """llama.cpp's converter adds 1 to Gemma's norms, which transformers adds itself."""
-    return -1 if own.gemma and theirs.endswith("norm.weight") else 0
 
 
 def _order(theirs: str, own: Family, config: dict[str, Any]) -> npt.NDArray[np.int64] | None:
