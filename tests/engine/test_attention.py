@@ -80,7 +80,8 @@ def test_back_ends_equal_what_is_written_out(
             seen &= positions[:, None] - torch.cat((before, positions)) < (window or 9999)
             expected = written_out(q.float(), k.float(), v.float(), seen, softmax)
             for first in {0, n // 2, n - 1} if in_tree else {0}:
-                context = ForwardContext(BACKENDS[backend].make(), own[first:] if in_tree else None, key_positions=at)
+                mask, chosen = own[first:] if in_tree else None, BACKENDS[backend].make()
+                context = ForwardContext(backend=chosen, tree_mask=mask, key_positions=at)
                 out = context.attend(q[:, :, first:], k, v, 0.2, window, softmax)
                 assert out.dtype == dtype
                 assert (out.float() - expected[:, :, first:]).abs().max() < TOLERANCE[dtype], (n, prefix, window)
