@@ -445,7 +445,7 @@ def unroll(head: EagleHead, rows: Rows, steps: int) -> list[Tensor]:
         head.remember(Step(rows.tokens[:prompt], positions, cache, backend=seen, states=read))
     embeddings, states = head.embedding(rows.tokens[prompt:]), states[prompt:]
     for step in range(steps):
-        context = ForwardContext(ChainAttention(rows.numbers, step))
+        context = ForwardContext(backend=ChainAttention(rows.numbers, step))
         normed, states = head.advance(embeddings, states, prompt + rows.numbers.clamp(min=0), cache, context)
         outputs.append(normed)
         states = states.roll(1, 0)

@@ -25,6 +25,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.step import Step
 from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import Download, tells_dead_devices, upload
 
 
@@ -119,8 +120,8 @@ class _Reader:
     """Reads prompts one by one, in prefill chunks; a prefix that it has just read is kept."""
 
     def __init__(self, lm: LanguageModel, chunk: int) -> None:
-        self.lm, self.chunk = lm, chunk
-        self.cache = lm.new_cache(0)
+        self.target, self.chunk = Target(lm), chunk
+        self.cache = self.target.cache
         self.logits = torch.empty(0)
         self.prompts = 0  # that were read so far
         self._known: tuple[list[int], int] = ([], 0)
@@ -141,17 +142,12 @@ class _Reader:
         else:
             self.cache.begin(len(prompt))
         started = perf_counter()
-        tokens = upload(prompt, self.lm.device)
-        positions = torch.arange(len(prompt), device=self.lm.device)
+        tokens = upload(prompt, self.cache.device)
         for start, end in prefill_chunks(len(prompt), self.chunk, shared_prefix):
             if start < kept:
                 continue
             yield Prefilling(start, len(prompt), perf_counter() - started)
-            at = slice(start, end)
-            with turn(self.lm.device):
-                out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
-                self.logits = out.logits.clone()  # they may lie in a graph's memory
-            self.cache.commit()
+            self.logits = self.target.prefill(tokens[start:end]).logits
             if end == shared_prefix:
                 self.cache.mark()
         self._known = asked

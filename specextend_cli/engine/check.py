@@ -100,7 +100,7 @@ def results_of(
             for rows in (slice(0, 1), slice(1, len(made)))[: len(made)]:
                 tokens, depths, mask = made.on(device)
                 at, seen = position + depths[rows], mask[rows, : rows.stop]
-                yield from run(Step(tokens[rows], at, cache, seen, states=states[rows], **asked))
+                yield from run(Step(tokens[rows], at, cache, tree_mask=seen, states=states[rows], **asked))
         elif model.state_bytes and not made.is_chain:
             yield from _of_states(model, made, cache, backend)
         else:

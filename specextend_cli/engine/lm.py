@@ -188,7 +188,7 @@ class LanguageModel:
         self, tokens: Tensor, positions: Tensor, cache: KVCache, tree_mask: Tensor | None = None, **asked: Any
     ) -> Output:
         """`run` of tokens [n] at positions [n]; see `Step` for what can be `asked`."""
-        return self.run(Step(tokens, positions, cache, tree_mask, **asked))
+        return self.run(Step(tokens, positions, cache, tree_mask=tree_mask, **asked))
 
     @torch.inference_mode()
     def run(self, step: Step) -> Output:

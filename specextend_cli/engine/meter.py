@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from specextend_cli.engine.events import Accepted, Prefilled, Retrieved
@@ -14,30 +16,6 @@ if TYPE_CHECKING:
 ENOUGH_PLAIN, ENOUGH_DRAFTED = 8, 16
 """Steps without and with drafts that a speedup needs."""
 _UNSURE = 0.1  # largest relative standard error of either mean cost with which a speedup is given
-
-
-@dataclass
-class _Cost:
-    """Durations of steps, in units of the plain step's estimated duration at the time."""
-
-    steps: int = 0
-    total: float = 0.0
-    _squares: float = 0.0
-
-    def add(self, took: float) -> None:
-        self.steps += 1
-        self.total += took
-        self._squares += took * took
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.steps
-
-    @property
-    def sure(self) -> bool:
-        """Whether the mean is known well; on a busy machine it is not."""
-        variance = max(self._squares / self.steps - self.mean**2, 0.0)
-        return variance <= (_UNSURE * self.mean) ** 2 * (self.steps - 1)
 
 
 @dataclass
@@ -58,8 +36,9 @@ class Meter:
     accepted_lengths: Counter[int] = field(default_factory=Counter)
     _hits: Tensor | float = 0.0  # summed where the attention is, and read when somebody asks
     drafted_steps: int = 0
-    _plain: _Cost = field(default_factory=_Cost)
-    _drafted: _Cost = field(default_factory=_Cost)
+    # Durations of steps, in units of the plain step's estimated duration at the time.
+    _plain: list[float] = field(default_factory=list)
+    _drafted: list[float] = field(default_factory=list)
     _drafted_tokens: int = 0
     _retrieved: float = 0.0  # in plain steps
     _plain_seconds: float = 0.0  # of the last step
@@ -100,9 +79,9 @@ class Meter:
             return
         took = (step.draft_seconds + step.verify_seconds) / step.plain_seconds
         if step.nodes == 1:
-            self._plain.add(took)
+            self._plain.append(took)
         else:
-            self._drafted.add(took)
+            self._drafted.append(took)
             self._drafted_tokens += step.accepted
 
     @property
@@ -148,6 +127,13 @@ class Meter:
         None where nothing was drafted, or where steps of either kind are too few or too uneven.
         """
         plain, drafted = self._plain, self._drafted
-        if plain.steps < ENOUGH_PLAIN or drafted.steps < ENOUGH_DRAFTED or not (plain.sure and drafted.sure):
+        if len(plain) < ENOUGH_PLAIN or len(drafted) < ENOUGH_DRAFTED or not (_is_sure(plain) and _is_sure(drafted)):
             return None
-        return (self._drafted_tokens + plain.steps) * plain.mean / (plain.total + drafted.total + self._retrieved)
+        return (self._drafted_tokens + len(plain)) * fmean(plain) / (sum(plain) + sum(drafted) + self._retrieved)
+
+
+def _is_sure(durations: Sequence[float]) -> bool:
+    """Whether their mean is known well; on a busy machine it is not."""
+    mean = fmean(durations)
+    variance = fmean((took - mean) ** 2 for took in durations)
+    return variance <= (_UNSURE * mean) ** 2 * (len(durations) - 1)

@@ -21,8 +21,8 @@ from specextend_cli.engine.check import NotOursError, results_of, use
 from specextend_cli.engine.decoder import Decoder, DecoderLayer, Norm
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native.kernels import FORMATS, use_threads
-from specextend_cli.engine.native.shared_library import ForwardStep, Layer, Matrix, Model, library
+from specextend_cli.engine.native.kernels import FORMATS, on_torch_threads
+from specextend_cli.engine.native.shared_library import ForwardStep, Layer, Matrix, Model
 from specextend_cli.engine.packed import MOST_ROWS, PackedEmbedding, PackedLinear
 from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.threads import on_threads, probing_threads
@@ -139,8 +139,7 @@ class NativeRunner(Runner):
         )
         cos, sin = self._rotation.up_to(int(step.positions.max()))
         forward.cos, forward.sin, forward.turns = cos.data_ptr(), sin.data_ptr(), cos.shape[1]
-        use_threads()
-        if library().sx_forward(ctypes.byref(self._model), ctypes.byref(forward)):  # as torch raises
+        if on_torch_threads().sx_forward(ctypes.byref(self._model), ctypes.byref(forward)):  # as torch raises
             raise IndexError(f"tokens {step.tokens.tolist()} of a vocabulary of {self._model.vocabulary}")
         for layer, some in zip(wanted, recorded, strict=True):
             own = decoder.layers[layer]

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from specextend_cli.engine import native
-from specextend_cli.engine.native.kernels import FORMATS, use_threads
-from specextend_cli.engine.native.shared_library import Matrix, library
+from specextend_cli.engine.native.kernels import FORMATS, on_torch_threads
+from specextend_cli.engine.native.shared_library import Matrix
 from specextend_cli.engine.transfer import in_large_pages
 
 GROUP = 32  # columns whose scales are stored together
@@ -86,9 +86,8 @@ class Tiles(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x [n, columns] -> [n, rows]."""
         read, out = x.float().contiguous(), torch.empty(len(x), self.rows)
-        use_threads()
         is_exact = x.dtype == torch.float32
-        library().sx_int4_matmul(ctypes.byref(self.matrix), read.data_ptr(), len(x), is_exact, out.data_ptr())
+        on_torch_threads().sx_int4_matmul(ctypes.byref(self.matrix), read.data_ptr(), len(x), is_exact, out.data_ptr())
         return out.to(x.dtype)
 
     def set_blocks(self, type_number: int, blocks: Tensor, first: int = 0) -> None:
@@ -99,8 +98,7 @@ class Tiles(nn.Module):
         some = slice(first // ROWS, (first + len(blocks)) // ROWS)
         codes, scales, read = self.codes[some], self.scales[some], blocks.contiguous()
         sizes, at = (ROWS * len(codes), self.columns), (codes.data_ptr(), scales.data_ptr())
-        use_threads()
-        if library().sx_pack(type_number, read.data_ptr(), *sizes, *at):
+        if on_torch_threads().sx_pack(type_number, read.data_ptr(), *sizes, *at):
             raise ValueError("a tensor has values that are not finite")
 
     def set_rounded(self, weight: Tensor) -> None:
@@ -117,16 +115,14 @@ class Tiles(nn.Module):
     def unpacked(self, dtype: torch.dtype) -> Tensor:
         """The weights [rows, columns]."""
         out = torch.empty(self.rows, self.columns, dtype=dtype)
-        use_threads()
-        library().sx_unpack(ctypes.byref(self.matrix), dtype == torch.bfloat16, out.data_ptr())
+        on_torch_threads().sx_unpack(ctypes.byref(self.matrix), dtype == torch.bfloat16, out.data_ptr())
         return out
 
     def unpacked_rows(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
         """Some rows, [.., columns] of `rows` [..], which are not checked."""
         out, ids = torch.empty(*rows.shape, self.columns, dtype=dtype), rows.contiguous()
         is_bf16, matrix = dtype == torch.bfloat16, ctypes.byref(self.matrix)
-        use_threads()
-        library().sx_unpack_rows(matrix, is_bf16, ids.data_ptr(), ids.numel(), out.data_ptr())
+        on_torch_threads().sx_unpack_rows(matrix, is_bf16, ids.data_ptr(), ids.numel(), out.data_ptr())
         return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from specextend_cli.engine.config import Retrieval
 
@@ -23,20 +24,16 @@ def working_set(config: Retrieval, length: int, scores: Tensor | None, device: t
         return torch.cat((torch.arange(config.sinks, device=device), recent))
     # Sinks and recent tokens do not count in chunks' scores: they are visible anyway. The last chunk may be short.
     end = length - config.recent
-    bounds = torch.arange(0, end + config.chunk, config.chunk, device=device).clamp_(max=end)
-    sizes = bounds.diff()
-    chunk_of = torch.arange(len(sizes), device=device).repeat_interleave(sizes, output_size=end)
-    others = scores[:end].clone()
-    others[: config.sinks] = 0
-    # Row by row, as adding by index would sum in another order each time on a GPU.
-    at = bounds[:-1, None] + torch.arange(config.chunk, device=device)
-    inside = at < bounds[1:, None]
-    means = torch.where(inside, others[at.clamp(max=end - 1)], 0).sum(1) / sizes
+    spare = -end % config.chunk
+    others = pad(scores[config.sinks : end], (config.sinks, spare)).view(-1, config.chunk)
+    sizes = torch.full((len(others),), config.chunk, device=device)
+    sizes[-1] -= spare
+    means = others.sum(1) / sizes
     best = means.argsort(descending=True, stable=True)
     taken = torch.zeros(len(sizes), dtype=torch.bool, device=device)
     taken[best] = sizes[best].cumsum(0) <= config.top_k * config.chunk
     seen = torch.ones(length, dtype=torch.bool, device=device)
-    seen[config.sinks : end] = taken[chunk_of[config.sinks :]]
+    seen[config.sinks : end] = taken.repeat_interleave(config.chunk)[config.sinks : end]
     hidden = ~seen
     newer = hidden.flip(0).cumsum(0).flip(0)  # hidden positions from each one on
     seen |= hidden & (newer <= config.size - seen.sum())

@@ -6,7 +6,8 @@ the native library (`native_runner.py`) or CUDA graphs (`cuda/graphs.py`), which
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -18,6 +19,7 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.tree import DraftTree
 
 
+@dataclass
 class Step(ForwardContext):
     """The inputs of one forward: rows of a prompt, nodes of a tree, or one token of each of several `sequences`.
 
@@ -25,43 +27,28 @@ class Step(ForwardContext):
     rows in the cache. `logits_to_keep` 0 keeps every row's logits, otherwise those of the last ones. `feature_layers`
     asks a language model for hidden states, which transformers numbers: i is the input of layer i, the last one the
     output of the final norm. A head joins its tokens with `states` [rows, hidden], or makes these of the target's
-    `features` [rows, layers * hidden]. It is used once.
+    `features` [rows, layers * hidden]. `backend` None is a language model's own; a head has none. It is used once.
     """
 
+    tokens: Tensor
+    positions: Tensor
+    cache: Any
+    _: KW_ONLY
+    sequences: int = 1
+    logits_to_keep: int = 0
+    feature_layers: Sequence[int] = ()
+    states: Tensor | None = None
+    features: Tensor | None = None
     tree: DraftTree | None = None
     """The nodes, while they are on the host alone: `upload` sets the tensors."""
-    root = 0
+    root: int = 0
     """Its position."""
-
-    def __init__(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        cache: Any,
-        tree_mask: Tensor | None = None,
-        *,
-        backend: Backend | None = None,
-        sequences: int = 1,
-        logits_to_keep: int = 0,
-        feature_layers: Sequence[int] = (),
-        record: Collection[int] = (),
-        record_last: bool = False,
-        states: Tensor | None = None,
-        features: Tensor | None = None,
-    ) -> None:
-        """`backend` None: the language model's own; a head has none. `record`, `record_last`: see `ForwardContext`."""
-        super().__init__(backend, tree_mask, frozenset(record), record_last)
-        self.tokens, self.positions, self.cache, self.sequences = tokens, positions, cache, sequences
-        self.logits_to_keep, self.feature_layers = logits_to_keep, tuple(feature_layers)
-        self.states, self.features = states, features
 
     @classmethod
     def of_tree(cls, tree: DraftTree, root: int, cache: KVCache, **given: Any) -> Step:
         """Of a tree's nodes, its root at position `root`."""
         nothing = torch.empty(0, dtype=torch.long)
-        step = cls(nothing, nothing, cache, **given)
-        step.tree, step.root = tree, root
-        return step
+        return cls(nothing, nothing, cache, tree=tree, root=root, **given)
 
     def __len__(self) -> int:
         return len(self.tokens) if self.tree is None else len(self.tree)

@@ -215,7 +215,7 @@ def _agreement(head: EagleHead, features: Tensor, tokens: Tensor, chosen: Tensor
         # Row i has read the text up to token i + 1 + depth, the last `depth` of them behind its own states.
         read = slice(1 + depth, 1 + depth + rows)
         positions = torch.arange(depth, depth + rows, device=device)
-        out = head.run(Step(tokens[read], positions, cache, mask, backend=backend, states=states[:rows]))
+        out = head.run(Step(tokens[read], positions, cache, tree_mask=mask, backend=backend, states=states[:rows]))
         assert out.state is not None
         agreed.append(head.vocabulary[out.logits.argmax(-1)] == chosen[read])
         states, rows = out.state, rows - 1

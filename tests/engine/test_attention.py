@@ -79,7 +79,8 @@ def test_back_ends_equal_what_is_written_out(
             seen &= positions[:, None] - torch.cat((before, positions)) < (window or 9999)
             expected = written_out(q.float(), k.float(), v.float(), seen, softmax)
             for first in {0, n // 2, n - 1} if in_tree else {0}:
-                context = ForwardContext(BACKENDS[backend].make(), own[first:] if in_tree else None, key_positions=at)
+                mask, chosen = own[first:] if in_tree else None, BACKENDS[backend].make()
+                context = ForwardContext(backend=chosen, tree_mask=mask, key_positions=at)
                 out = context.attend(q[:, :, first:], k, v, 0.2, window, softmax)
                 assert out.dtype == dtype
                 assert (out.float() - expected[:, :, first:]).abs().max() < TOLERANCE[dtype], (n, prefix, window)
@@ -128,9 +129,10 @@ def test_a_named_kernel_reads_a_prompt(kernel: Kernel, pretend: PretendDevice, m
         monkeypatch.delitem(pretend_device._EMULATED, operation, raising=False)
         if name == kernel:
             monkeypatch.setitem(pretend_device._EMULATED, operation, emulated.get(operation, cudnn))
+    monkeypatch.setattr(hybrid_module, "_kernel_for", lambda q, k: kernel)
     for n, prefix in ((1, 50), (40, 0), (40, 65)):
         q, k, v = inputs(6, 2, n, prefix + n, 64, torch.float16)
-        out = hybrid(*(rows.to("cuda") for rows in (q, k, v)), 0.11, None, kernel=kernel)
+        out = hybrid(*(rows.to("cuda") for rows in (q, k, v)), 0.11, None)
         expected = reference(q.float(), k.float(), v.float(), 0.11, None)
         assert (out.cpu().float() - expected).abs().max() < TOLERANCE[torch.float16]
 

@@ -127,9 +127,9 @@ def test_prompts_through_windows_are_read_in_one_piece(
         distance = torch.arange(total - n, total)[:, None] - torch.arange(total)
         seen = (distance >= 0) & (distance < window)
         expected = reference(q.float(), k.float(), v.float(), 0.2, seen, softmax)
-        ForwardContext(made).attend(*(x.to(device) for x in (q, k, v)), 0.2, window, there)  # checks the kernel
+        ForwardContext(backend=made).attend(*(x.to(device) for x in (q, k, v)), 0.2, window, there)  # checks the kernel
         windows.clear()
-        out = ForwardContext(made).attend(*(x.to(device) for x in (q, k, v)), 0.2, window, there)
+        out = ForwardContext(backend=made).attend(*(x.to(device) for x in (q, k, v)), 0.2, window, there)
         assert (out.cpu().float() - expected).abs().max() < 0.02
         assert windows.count((window - 1, 0)) == (n > 1 and window < total)
         assert len(windows) <= 1
@@ -138,9 +138,9 @@ def test_prompts_through_windows_are_read_in_one_piece(
     at, capped = torch.arange(0, 400, 2, device=device), there._replace(softcap=30.0)
     windows.clear()
     for context, how in (
-        (ForwardContext(made, tree), there),
-        (ForwardContext(made, key_positions=at), there),
-        (ForwardContext(made), capped),
+        (ForwardContext(backend=made, tree_mask=tree), there),
+        (ForwardContext(backend=made, key_positions=at), there),
+        (ForwardContext(backend=made), capped),
     ):
         context.attend(q, k, v, 0.2, 16, how)
     assert (15, 0) not in windows
@@ -162,4 +162,4 @@ def test_a_kernel_without_windows_is_not_used(windows: list[tuple[int, int]], mo
         monkeypatch.setattr(hybrid_module, "_windowed", wrong)
         is_attention.cache_clear()
         assert hybrid_module.through_window(q, k, k, 0.2, 16, PLAIN) is None
-        assert ForwardContext(hybrid).attend(q, k, k, 0.2, 16).shape == q.shape
+        assert ForwardContext(backend=hybrid).attend(q, k, k, 0.2, 16).shape == q.shape

@@ -65,7 +65,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
 
         def forward(rows: Tensor, mask: Tensor | None, **given: Any) -> None:
             positions = torch.arange(40, 40 + len(rows))
-            found = head.run(Step(rows, positions, cache, mask, backend=split_kv, **given))
+            found = head.run(Step(rows, positions, cache, tree_mask=mask, backend=split_kv, **given))
             assert found.state is not None
             out.extend((found.logits, found.state, cache.rows(cache.start, cache.end)[0].clone()))
 

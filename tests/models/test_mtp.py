@@ -83,7 +83,7 @@ def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
         order = torch.arange(end - start)
         mask = order <= order[:, None] if start else None
         given = {"backend": lm.backend, "features": states[start:end]}
-        found.append(head.run(Step(tokens[start + 1 : end + 1], start + order, cache, mask, **given)).logits)
+        found.append(head.run(Step(tokens[start + 1 : end + 1], start + order, cache, tree_mask=mask, **given)).logits)
         cache.commit()
 
     def norm(x: Tensor, of: Any) -> Tensor:

@@ -14,16 +14,17 @@ from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.formats import Cell
 from specextend_cli.bench.prefilled import Prefilled, read, wait
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_package import flash_attn, is_installed
-from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.hybrid import Kernel, hybrid
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.cache import row_shapes
@@ -372,6 +373,12 @@ class _FusedReader(Runner):
         return self.model.read(step)
 
 
+def _attend_by(kernel: Kernel, *given: Any) -> Tensor:
+    """`hybrid`, by that kernel."""
+    with patch("specextend_cli.engine.attention.hybrid._kernel_for", lambda q, k: kernel):
+        return hybrid(*given)
+
+
 @torch.inference_mode()
 def prompts(models: SyntheticModels, ceilings: Ceilings, length: int, *, fused: bool) -> Iterator[dict[str, Cell]]:
     """A row of the table for the engine's choice of an attention kernel, and for each that may read prompts on a GPU.
@@ -381,9 +388,9 @@ def prompts(models: SyntheticModels, ceilings: Ceilings, length: int, *, fused: 
     sizes, lm, target = models.sizes, models.lm, Target(models.lm)
     kernels = {CHOSEN: lm.backend}
     if sizes.is_gpu:
-        kernels["cuDNN"] = partial(hybrid, kernel="cudnn")
-        kernels["FlashAttention of torch"] = partial(hybrid, kernel="flash")
-        kernels["memory-efficient"] = partial(hybrid, kernel="efficient")
+        kernels["cuDNN"] = partial(_attend_by, "cudnn")
+        kernels["FlashAttention of torch"] = partial(_attend_by, "flash")
+        kernels["memory-efficient"] = partial(_attend_by, "efficient")
         kernels |= {"flash-attn": flash_attn} if is_installed() else {}
     prompt = torch.arange(length).remainder(sizes.vocabulary).tolist()
     reader = _FusedReader(FusedBody(lm)) if fused else lm.stock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -46,7 +47,7 @@ Queries: TypeAlias = dict[int, LayerQueries]
 """By layer."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ForwardContext:
     """What the layers know of one forward. It is a keyword argument of the model's call, not global state.
 
@@ -55,9 +56,9 @@ class ForwardContext:
     and as many queries, share `blocks`.
     """
 
-    backend: Backend | None
+    backend: Backend | None = None
     tree_mask: Tensor | None = None
-    record: frozenset[int] = frozenset()
+    record: Collection[int] = ()
     record_last: bool = False
     queries: Queries = field(default_factory=dict)
     key_positions: Tensor | None = None

@@ -12,7 +12,7 @@ kernels are torch's own, cuDNN's among them; `flash_package` has others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Literal, TypeAlias
 
 import torch
@@ -53,20 +53,19 @@ def flash(
     *,
     causal: bool = False,
     mask: Tensor | None = None,
-    kernel: Kernel | None = None,
 ) -> tuple[Tensor, Tensor]:
     """torch's flash kernels: q [b, h, m, d]; k, v [b, h, T, d] -> out [b, h, m, d], log-sum-exp [b, h, m] (float32).
 
-    `mask` is added to the scores, [b, 1 or h, m, T]; on CPUs only. `kernel` is for GPUs; None: the best for the inputs.
+    `mask` is added to the scores, [b, 1 or h, m, T]; on CPUs only.
     """
     if q.device.type == "cpu":
         out, lse = _aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
         return out, lse.float()
     if spare := -q.shape[3] % _MULTIPLE:
         q, k, v = (pad(rows, (0, spare)) for rows in (q, k, v))
-        out, lse = flash(q, k, v, scale, causal=causal, kernel=kernel)
+        out, lse = flash(q, k, v, scale, causal=causal)
         return out[..., :-spare], lse
-    if kernel is None and (kernel := _kernel_for(q, k)) == "cudnn":
+    if (kernel := _kernel_for(q, k)) == "cudnn":
         try:
             return _cudnn(q, k, v, scale, causal)
         except torch.OutOfMemoryError:
@@ -75,8 +74,6 @@ def flash(
             _failures[q.device, q.dtype, q.shape[3]] = str(error)
         k, v = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (k, v))
         kernel = "flash"
-    if kernel == "cudnn":
-        return _cudnn(q, k, v, scale, causal)
     if kernel == "flash":
         out, lse, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     else:
@@ -122,8 +119,7 @@ def _has_cudnn(device: torch.device, dtype: torch.dtype, d: int) -> bool:
     """Whether cuDNN's attention is there for such heads, and computes them as it should."""
     if capability(device) < 9 or not torch.backends.cudnn.is_available():
         return False
-    attend = partial(flash, kernel="cudnn")
-    return all(is_attention(attend, device, dtype, d, causal=causal, before=0) for causal in (False, True))
+    return all(is_attention(_cudnn, device, dtype, d, causal=causal, before=0) for causal in (False, True))
 
 
 def through_window(
@@ -197,21 +193,19 @@ def hybrid(
     scale: float,
     tree_mask: Tensor | None,
     softmax: SoftmaxOptions = PLAIN,
-    *,
-    kernel: Kernel | None = None,
 ) -> Tensor:
-    """See `Backend` and, for `kernel`, `flash`. Never materializes anything of size n x T."""
+    """See `Backend`. Never materializes anything of size n x T."""
     n, total = q.shape[2], k.shape[2]
     if softmax.softcap is not None:
         return _in_blocks(q, k, v, scale, tree_mask, softmax)
     if n == 1 and (tree_mask is None or tree_mask.shape[1] == 1):
         # Plain decoding: the one query sees every key.
-        out, lse = flash(_fold(q, k), k, v, scale, kernel=kernel)
+        out, lse = flash(_fold(q, k), k, v, scale)
         return softmax.join(out.reshape(q.shape), lse.reshape(q.shape[:3]))[0]
     prefix = total - (n if tree_mask is None else tree_mask.shape[1])
     k_tree, v_tree = k[:, :, prefix:], v[:, :, prefix:]
     if tree_mask is None:
-        out, lse = _causal(q, k_tree, v_tree, scale, kernel)
+        out, lse = _causal(q, k_tree, v_tree, scale)
     else:
         out, lse = masked(q, k_tree, v_tree, scale, tree_mask)
     out, lse = softmax.join(out, lse)
@@ -219,8 +213,8 @@ def hybrid(
         return out.to(q.dtype)
     keys, values = k[:, :, :prefix], v[:, :, :prefix]
     # cuDNN takes heads as they are.
-    queries = q if (kernel or _kernel_for(q, keys)) == "cudnn" else _fold(q, k)
-    dense, dense_lse = flash(queries, keys, values, scale, kernel=kernel)
+    queries = q if _kernel_for(q, keys) == "cudnn" else _fold(q, k)
+    dense, dense_lse = flash(queries, keys, values, scale)
     return merge(dense.reshape(q.shape), dense_lse.reshape(lse.shape), out, lse).to(q.dtype)
 
 
@@ -259,11 +253,11 @@ def _fold(q: Tensor, k: Tensor) -> Tensor:
     return q.reshape(1, k.shape[1], -1, q.shape[3])
 
 
-def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float, kernel: Kernel | None) -> tuple[Tensor, Tensor]:
+def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """A prefill chunk over itself. Heads of a group lie side by side over a stride-0 view of their key head."""
-    if (kernel or _kernel_for(q, k)) == "cudnn":
-        return flash(q, k, v, scale, causal=True, kernel=kernel)
+    if _kernel_for(q, k) == "cudnn":
+        return flash(q, k, v, scale, causal=True)
     by_group = (k.shape[1], q.shape[1] // k.shape[1], q.shape[2], q.shape[3])
     grouped_k, grouped_v = k.transpose(0, 1).expand(by_group), v.transpose(0, 1).expand(by_group)
-    out, lse = flash(q.reshape(by_group), grouped_k, grouped_v, scale, causal=True, kernel=kernel)
+    out, lse = flash(q.reshape(by_group), grouped_k, grouped_v, scale, causal=True)
     return out.reshape(q.shape), lse.reshape(q.shape[:3])

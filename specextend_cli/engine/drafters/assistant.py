@@ -85,7 +85,8 @@ class Assistant:
         """
         joined = torch.cat((self._embedding(tokens).to(states.dtype), states), -1)
         # Every token sees every key: the last one stands for a tree's only other node.
-        context = ForwardContext(self.backend, torch.ones(len(tokens), 1, dtype=torch.bool, device=tokens.device))
+        every = torch.ones(len(tokens), 1, dtype=torch.bool, device=tokens.device)
+        context = ForwardContext(backend=self.backend, tree_mask=every)
         out: Tensor = self._inner(
             inputs_embeds=self._join(joined)[None],
             attention_mask=dict.fromkeys(SHARED_KINDS),

@@ -158,7 +158,7 @@ class ModelDrafter(SuspendableDrafter):
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
             states = None if self._states is None else self._states[parents]
-            return self._run(Step(tokens, positions, working.cache, tree_mask, states=states))
+            return self._run(Step(tokens, positions, working.cache, tree_mask=tree_mask, states=states))
 
         return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
 
@@ -257,7 +257,7 @@ class EagleDrafter(ModelDrafter):
         order = torch.arange(len(tokens), device=self.device)
         chain = order <= order[:, None] if len(tokens) > 1 else None
         features = self._take_features(len(tokens))
-        logits = self._run(Step(tokens, positions, cache, chain, features=features, logits_to_keep=1))
+        logits = self._run(Step(tokens, positions, cache, tree_mask=chain, features=features, logits_to_keep=1))
         assert self._states is not None
         self._states = self._states[-1:]
         return logits

@@ -14,9 +14,11 @@ FORMATS = (torch.bfloat16, torch.float32)
 """Number formats of models that run natively."""
 
 
-def use_threads() -> None:
-    """Let the next calls compute with as many threads as torch has."""
-    library().sx_threads(torch.get_num_threads())
+def on_torch_threads() -> ctypes.CDLL:
+    """The native library, whose next calls compute with as many threads as torch has."""
+    loaded = library()
+    loaded.sx_threads(torch.get_num_threads())
+    return loaded
 
 
 def top_k(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -57,8 +59,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tenso
         raise ValueError(f"a tree's mask is float32 [{n}, at most {total}], not {mask.dtype} {list(mask.shape)}")
     q, out = q.contiguous(), q.new_empty(1, n, heads, d)
     k, v, by_head, by_row = _cached(k, v)
-    use_threads()
-    library().sx_attend(
+    on_torch_threads().sx_attend(
         *(
             q.dtype == torch.bfloat16,
             q.data_ptr(),
@@ -90,8 +91,7 @@ def attend_causal(
     q = q if q.stride(3) == 1 else q.contiguous()
     out = q.new_empty(1, n, heads, d)
     k, v, by_head, by_row = _cached(k, v)
-    use_threads()
-    library().sx_attend_causal(
+    on_torch_threads().sx_attend_causal(
         *(q.dtype == torch.bfloat16, q.data_ptr(), q.stride(1), q.stride(2), kv_heads, heads // kv_heads, n, d),
         *(k.data_ptr(), v.data_ptr(), by_head, by_row, total, scale, cap or 0, window or 0, out.data_ptr()),
     )
