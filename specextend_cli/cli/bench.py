@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
+from specextend_cli.bench.formats import Format
 from specextend_cli.cli import options
 from specextend_cli.cli.options import option
 from specextend_cli.errors import SpecextendError, UsageError
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from specextend_cli.bench.results import Benchmark, Event
     from specextend_cli.ui.output import Output
 
-Format: TypeAlias = Literal["md", "csv", "json"]
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 _PAGE = ("index.html", "benchmark.json")  # files of a report, besides its plots
 

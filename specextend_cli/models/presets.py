@@ -76,7 +76,9 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     keys = [str(part) for part, before in places if before != "source" or part not in kinds]
     where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
     if first["type"] in _UNKNOWN:
-        near = difflib.get_close_matches(keys[-1], _known_keys(), n=1)
+        schema: dict[str, Any] = Preset.model_json_schema()
+        known = {key for table in (schema, *schema["$defs"].values()) for key in table.get("properties", ())}
+        near = difflib.get_close_matches(keys[-1], known, n=1)
         fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
         return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
     if first["type"] == "missing":
@@ -87,12 +89,6 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     return UsageError(
         f"{path}: {where or 'preset'}: {message}", why=f"it is {given:.120}", fix=f"change {where} in {path}"
     )
-
-
-def _known_keys() -> set[str]:
-    """The keys of all tables of a preset."""
-    schema: dict[str, Any] = Preset.model_json_schema()
-    return {key for table in (schema, *schema["$defs"].values()) for key in table.get("properties", ())}
 
 
 def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:

@@ -179,14 +179,12 @@ def lock(file: Path, progress: Progress) -> Iterator[None]:
     """Hold the lock `file`, alone among processes; says so where it has to wait for it."""
     held = FileLock(file)
     try:
-        held.acquire(timeout=0)
+        acquired = held.acquire(timeout=0)
     except Timeout:
         progress("waiting for another process", 0, 0)
-        held.acquire()
-    try:
+        acquired = held.acquire()
+    with acquired:
         yield
-    finally:
-        held.release()
 
 
 def _lock_of(directory: Path) -> Path:
