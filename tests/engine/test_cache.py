@@ -12,19 +12,10 @@ from specextend_cli.engine.lm import LanguageModel
 from tests.engine.tiny_models import tiny
 
 
-def filled(rows: int) -> KVCache:
-    cache = KVCache(tiny().config, capacity=rows, dtype=torch.float32, device="cpu")
-    cache.reserve(rows)
-    cache.buffers[0][..., :rows, :] = torch.arange(rows, dtype=torch.float32)[:, None]
-    return cache
-
-
-def first_column(cache: KVCache) -> list[int]:
-    return cache.buffers[0][1, 2, 0, 1, : cache.length, 0].int().tolist()
-
-
 def test_steps_do_not_move_the_buffer_and_growth_keeps_rows() -> None:
-    cache = filled(10)
+    cache = KVCache(tiny().config, capacity=10, dtype=torch.float32, device="cpu")
+    cache.reserve(10)
+    cache.buffers[0][..., :10, :] = torch.arange(10.0)[:, None]
     cache.commit()
     address = cache.buffers[0].data_ptr()
     for _ in range(20):
@@ -33,7 +24,7 @@ def test_steps_do_not_move_the_buffer_and_growth_keeps_rows() -> None:
     assert cache.buffers[0].data_ptr() == address
     cache.reserve(cache.capacity)
     assert cache.buffers[0].data_ptr() != address
-    assert first_column(cache)[:10] == list(range(10))
+    assert cache.buffers[0][1, 2, 0, 1, :10, 0].tolist() == list(range(10))
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma4"])

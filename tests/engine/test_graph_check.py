@@ -360,10 +360,6 @@ def test_preferred_back_ends_by_device_and_packages(monkeypatch: pytest.MonkeyPa
     assert preferred(CPU, "reference") == ("reference",)
 
 
-def failing(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args: Any) -> Any:
-    raise CompilationError("no such instruction\nin line 3")
-
-
 def failing_for_prompts(q: Any, *given: Any) -> Any:
     """As on GPUs for which a package was not compiled: short texts may be read by another kernel."""
     if q.shape[2] > MOST_CAUSAL:
@@ -382,7 +378,7 @@ def wrong_in_prompts(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (failing, "CompilationError: no such"),
+        (Mock(side_effect=CompilationError("no such instruction\nin line 3")), "CompilationError: no such"),
         (failing_for_prompts, "RuntimeError: no kernel image"),
         (wrong_in_trees, "its logits of a draft tree differ"),
         (wrong_in_prompts, "its logits of a prompt differ"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -66,10 +67,7 @@ def test_not_for_small_models_nor_for_gpus(model: Path, library: list[str]) -> N
 def test_what_speaks_against_it_is_said(
     model: Path, library: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fail(self: Library) -> None:
-        raise error
-
-    monkeypatch.setattr(Library, "make", fail)
+    monkeypatch.setattr(Library, "make", Mock(side_effect=error))
     *_, last = runtime.load_library(model, CPU)
     assert error.args[-1] in last.name
     assert not library

@@ -21,19 +21,17 @@ from specextend_cli.errors import UsageError
 from specextend_cli.runtime.options import Engine
 from tests.engine.tiny_models import prompt, tiny
 
-
-@st.composite
-def settings(draw: st.DrawFn) -> Retrieval:
-    return Retrieval(
-        policy=draw(st.sampled_from(["full", "streaming", "retrieval"])),
-        chunk=draw(st.integers(1, 9)),
-        top_k=draw(st.integers(0, 6)),
-        recent=draw(st.integers(1, 12)),
-        sinks=draw(st.integers(0, 5)),
-    )
+SETTINGS = st.builds(
+    Retrieval,
+    policy=st.sampled_from(["full", "streaming", "retrieval"]),
+    chunk=st.integers(1, 9),
+    top_k=st.integers(0, 6),
+    recent=st.integers(1, 12),
+    sinks=st.integers(0, 5),
+)
 
 
-@given(settings(), st.integers(1, 150), st.booleans(), st.integers(0, 9))
+@given(SETTINGS, st.integers(1, 150), st.booleans(), st.integers(0, 9))
 def test_a_working_set_is_ascending_within_bounds_and_keeps_both_ends(
     config: Retrieval, length: int, scored: bool, seed: int
 ) -> None:

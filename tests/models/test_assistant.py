@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -107,10 +108,8 @@ def test_what_contradicts_itself_or_its_target(
 
 
 def test_too_little_memory_is_no_fault_of_the_assistant(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*args: Any) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr("specextend_cli.models.draft_modules.Assistant", fail)
+    full = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory"))
+    monkeypatch.setattr("specextend_cli.models.draft_modules.Assistant", full)
     preset, target = with_head(load_preset("qwen3-8b"), saved), target_of(tiny("gemma4"))
     assert preset.draft.drafters == ("assistant", "ngram")
     assert preset.draft.model == "assistant"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -13,19 +12,17 @@ from hypothesis import strategies as st
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Accepted, DrafterFailed
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.tiny_heads import tiny_head
-from tests.engine.tiny_models import VOCABULARY, generate, prompt, small_draft, tiny
-from tests.helpers.decoding import POLICIES, SHAPE, run, small
+from tests.engine.tiny_models import VOCABULARY, generate, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, POLICIES, SHAPE, run, small
 from tests.helpers.draft_trees import trees
 from tests.helpers.grid import grid
 
-Maker: TypeAlias = Callable[[Target, str, float], Drafter]
 NEW = 12
 TOKENS = prompt(40)
 NOT_NUMBERS = (float("nan"), float("inf"), -float("inf"))
@@ -71,30 +68,20 @@ def test_hostile_drafts_change_no_sampled_text(target: Target, handed: list[Draf
     assert run(target, HostileDrafter(handed), TOKENS, small("full"), sampling, new=NEW)[0] == plain
 
 
-def _damaged(module: torch.nn.Module, value: float) -> torch.nn.Module:
-    """One number of every matrix replaced."""
+def _damage(module: torch.nn.Module, value: float) -> None:
+    """Replace one number of every matrix."""
     with torch.no_grad():
         for parameter in module.parameters():
             if parameter.dim() == 2:
                 parameter[0, 0] = value
-    return module
 
 
-def _eagle(target: Target, policy: str, value: float) -> Drafter:
-    return EagleDrafter(_damaged(tiny_head("eagle3"), value), target, small(policy))  # type: ignore[arg-type]
-
-
-def _lm(target: Target, policy: str, value: float) -> Drafter:
-    lm = LanguageModel(small_draft())
-    _damaged(lm.model, value)
-    return LMDrafter(lm, target, small(policy))
-
-
-@grid(make=[_eagle, _lm], policy=POLICIES, value=NOT_NUMBERS, blended=[False, True])
+@grid(name=["eagle3", "lm"], policy=POLICIES, value=NOT_NUMBERS, blended=[False, True])
 def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
-    make: Maker, policy: str, value: float, blended: bool, target: Target, expected: list[int]
+    name: str, policy: str, value: float, blended: bool, target: Target, expected: list[int]
 ) -> None:
-    drafter = make(target, policy, value)
+    drafter = DRAFTERS[name](target, small(policy))
+    _damage(drafter.head if isinstance(drafter, EagleDrafter) else drafter.lm.model, value)
     whole = BlendDrafter([NgramDrafter(), drafter]) if blended else drafter
     failures = []
     for _ in range(2):
