@@ -114,4 +114,4 @@ def test_too_little_memory_is_no_fault_of_the_assistant(saved: Path, monkeypatch
     assert preset.draft.drafters == ("assistant", "ngram")
     assert preset.draft.model == "assistant"
     with pytest.raises(FitError, match="does not fit into memory"):
-        drafter_of(preset, Engine(), target, small("full"), saved, lambda *given: target.lm, fail)
+        drafter_of(preset, Engine(), target, small("full"), saved, lambda *given: target.lm, full)
