@@ -251,9 +251,8 @@ def _batches(suite: Suite, models: SyntheticModels) -> None:
 def _pair(suite: Suite) -> None:
     """The benchmark itself on the embedded pair, one prompt, if its weights and the program are installed here."""
     from specextend_cli.bench import experiments
-    from specextend_cli.bench.results import Benchmark
+    from specextend_cli.bench.results import Benchmark, Measured
     from specextend_cli.bench.session import Options
-    from specextend_cli.summarize.events import Stage
 
     options = Options(
         lengths=(suite.sizes.prompt,),
@@ -267,7 +266,8 @@ def _pair(suite: Suite) -> None:
         events = [(event, len(captures)) for event in experiments.run(options)]
     (found,) = (event for event, _ in events if isinstance(event, Benchmark))
     # The first stage whose end is known is the reading of a prompt.
-    at_load = next(count for event, count in events if isinstance(event, Stage) and event.total)
+    runs = (count for event, count in events if isinstance(event, Measured) or getattr(event, "total", 0))
+    at_load = next(runs)
     suite.wrong += ["captures after load, of the embedded pair"] * (len(captures) > at_load)
     suite.wrong += [f"tokens of {method}" for method in found.wrong]
     table = found.experiments[0].tables[0]
