@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import BlendDrafter, NoDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.drafters.opt_tree import _on_device, _on_host
 from specextend_cli.engine.tree import DraftTree, accept, root
 from tests.helpers.draft_trees import trees
 
@@ -135,3 +139,27 @@ def test_a_blend_calibrates_each_combination_of_sources() -> None:
     # Below token 2 only one source speaks, and it was never right there.
     assert learnt[4] < 0.3 * learnt[2]
     assert blend.propose(TreeShape(nodes=2)).tokens == [0, 2]
+
+
+@pytest.mark.parametrize("shape", [TreeShape(99, 5, 3, 0.0), TreeShape(999, 4, 6, 0.0), TreeShape(99, 6, 1, 0.0)])
+def test_trees_grown_on_the_host_are_those_of_a_device(shape: TreeShape) -> None:
+    """The host reads every level, a device none: the same candidates, in the same order."""
+    table = 3 * torch.randn(50, 20, generator=torch.Generator().manual_seed(1))
+    vocabulary = torch.arange(50)[5:25]
+
+    def grown(grow: Callable[..., DraftTree]) -> tuple[DraftTree, list[tuple[Tensor, ...]]]:
+        asked: list[tuple[Tensor, ...]] = []
+
+        def expand(tokens: Tensor, parents: Tensor, depth: int, mask: Tensor) -> Tensor:
+            asked.append((tokens, parents, mask))
+            return table[tokens] + depth
+
+        return grow(0, table[:1], expand, shape, vocabulary, shape.width), asked
+
+    (host, asked), (device, expected) = grown(_on_host), grown(_on_device)
+    assert len(asked) == len(expected) == shape.depth - 1
+    for ours, theirs in zip(asked, expected, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    assert host.tokens == device.tokens
+    assert host.parents == device.parents
+    torch.testing.assert_close(host.scores, device.scores)

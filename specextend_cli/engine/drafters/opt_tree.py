@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from heapq import nlargest
 from typing import TypeAlias
 
 import torch
@@ -29,32 +30,73 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
     length. On a processor, another level is drafted while the last one raised that sum by at least the threshold; on a
     device the host would have to wait for the sum of every level, and reads the finished tree alone.
     """
-    device, width, most = first.device, min(shape.width, first.shape[-1]), max(min(shape.depth, shape.forwards), 1)
+    width = min(shape.width, first.shape[-1])
+    if first.device.type == "cpu":
+        return _on_host(token, first, expand, shape, vocabulary, width).best(shape.nodes)
+    return _on_device(token, first, expand, shape, vocabulary, width)
+
+
+def _on_host(
+    token: int, first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tensor | None, width: int
+) -> DraftTree:
+    """All candidates, in Python's numbers: for a few nodes they take less time than small tensors."""
+    tokens, parents, scores = [token], [0], [1.0]
+
+    def add_children(level: Sequence[int], logits: Tensor) -> range:
+        added = len(tokens)
+        shares, ids = best_tokens(logits, width, vocabulary)
+        for node, some, own in zip(level, shares.tolist(), ids.tolist(), strict=True):
+            for share, child in zip(some, own, strict=True):
+                tokens.append(child)
+                parents.append(node)
+                scores.append(scores[node] * share)
+        return range(added, len(tokens))
+
+    def expected() -> float:
+        return sum(nlargest(shape.nodes, scores))
+
+    level: Sequence[int] = add_children([0], first)
+    above = [0] * width  # rows of the level before
+    seen = [[slot] for slot in range(width)]  # slots of each row's path
+    slots, promised = width, expected()
+    before, ran = 1.0, 1
+    for depth in range(1, min(shape.depth, shape.forwards)):
+        if shape.threshold and promised - before < shape.threshold:
+            break
+        ran += 1
+        mask = torch.tensor([[slot in path for slot in range(slots)] for path in seen])
+        rows = torch.tensor([tokens[node] for node in level])
+        children = add_children(level, expand(rows, torch.tensor(above), depth, mask))
+        # The next level expands the most probable children. All of them stay candidates for the tree.
+        chosen = nlargest(width, children, key=scores.__getitem__)
+        above = [level.index(parents[node]) for node in chosen]
+        seen = [[*seen[row], slots + place] for place, row in enumerate(above)]
+        level, slots, before, promised = chosen, slots + width, promised, expected()
+    return DraftTree(tokens, parents, scores, forwards=ran)
+
+
+def _on_device(
+    token: int, first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tensor | None, width: int
+) -> DraftTree:
+    """All candidates, as tensors that the host reads when all levels are grown."""
+    device, ran = first.device, max(min(shape.depth, shape.forwards), 1)
     nodes, count = torch.zeros(1, dtype=torch.long, device=device), 1
     scores, logits = torch.ones(1, device=device), first
     found = [(nodes, nodes, scores)]  # tokens, parents and scores of all candidates, the root first
     ancestors = torch.zeros(1, 0, dtype=torch.bool, device=device)  # [level, slots in the cache]
-    best, expected = scores, 1.0
-    for depth in range(1, most + 1):
+    for depth in range(1, ran + 1):
         shares, ids = best_tokens(logits, width, vocabulary)
         tokens, children = ids.flatten(), (scores[:, None] * shares).flatten()
-        found.append((tokens, nodes[:, None].expand(-1, width).flatten(), children))
-        if depth == most:
+        found.append((tokens, nodes.repeat_interleave(width), children))
+        if depth == ran:
             break
-        if shape.threshold and device.type == "cpu":
-            before, best = expected, torch.cat((best, children))
-            best = best if len(best) <= shape.nodes else best.topk(shape.nodes).values
-            expected = float(best.sum())
-            if expected - before < shape.threshold:
-                break
         # The next level expands the most probable children. All of them stay candidates for the tree.
-        scores, chosen = children.topk(width)
+        scores, chosen = children.topk(min(width, len(children)))
         nodes, above, count = count + chosen, chosen // width, count + len(children)
-        ancestors = torch.cat((ancestors[above], torch.eye(width, dtype=torch.bool, device=device)), 1)
+        ancestors = torch.cat((ancestors[above], torch.eye(len(chosen), dtype=torch.bool, device=device)), 1)
         logits = expand(tokens[chosen], above, depth, ancestors)
     every, parents, values = (torch.cat(parts) for parts in zip(*found, strict=True))
-    rows = torch.stack((every, parents, values.view(torch.int32).long()))
-    return read(token, rows, shape.nodes, forwards=len(found) - 1)
+    return read(token, torch.stack((every, parents, values.view(torch.int32).long())), shape.nodes, forwards=ran)
 
 
 def best_tokens(logits: Tensor, width: int, vocabulary: Tensor | None) -> tuple[Tensor, Tensor]:
