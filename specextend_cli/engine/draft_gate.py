@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from itertools import pairwise
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cost_model import SIZES, CostModel
@@ -86,10 +85,13 @@ class _DraftCost:
         for number, mean in sorted(self._means.items()):
             bound = max((_SET_UP + _FORWARD * number) * plain, fewer)
             fewer = usual[number] = min(mean.value, bound) if 0 < mean.samples < _SETTLED else mean.value
-        most = max(usual)
-        if forwards > most:
-            return usual[most] * forwards / max(most, 1)
-        return float(np.interp(forwards, list(usual), list(usual.values())))
+        if forwards in usual:
+            return usual[forwards]
+        known = sorted(usual)
+        if forwards > known[-1]:
+            return usual[known[-1]] * forwards / max(known[-1], 1)
+        low, high = next((low, high) for low, high in pairwise(known) if forwards < high)
+        return usual[low] + (usual[high] - usual[low]) * (forwards - low) / (high - low)
 
 
 @dataclass

@@ -151,9 +151,9 @@ def compiled(wanted: Iterable[Launch], arch: int) -> Iterator[tuple[Launch, Reso
 
 def _kernel(launch: Launch) -> Any:
     from specextend_cli.engine.attention import triton_kernels
-    from specextend_cli.engine.cuda import kernels
+    from specextend_cli.engine.cuda import kernels, recurrent_kernels
 
-    modules = (triton_kernels, kernels)
+    modules = (triton_kernels, kernels, recurrent_kernels)
     return next(getattr(module, launch.kernel) for module in modules if hasattr(module, launch.kernel))
 
 

@@ -35,9 +35,9 @@ class Rope(NamedTuple):
 
 
 @cache
-def _kernels() -> Any:
+def _kernels(module: str = "kernels") -> Any:
     """They import triton, which is not everywhere."""
-    return import_module("specextend_cli.engine.cuda.kernels")
+    return import_module(f"specextend_cli.engine.cuda.{module}")
 
 
 def window(inputs: GraphInputs, size: int) -> Window:
@@ -240,7 +240,7 @@ def convolution_inputs(
     b, channels, n = new.shape
     out = new.new_empty(b * n, channels, size) if last is None else None
     block = min(power_of_two(channels), 256)
-    _kernels().window_rows[(b * n if last is None else 1, -(-channels // block))](
+    _kernels("recurrent_kernels").window_rows[(b * n if last is None else 1, -(-channels // block))](
         new,
         new if out is None else out,
         at,
@@ -270,7 +270,7 @@ def recur(
     out = v.new_empty(rows, heads, width, dtype=dtype) if last is None else None
     block_k = power_of_two(size)
     block_v = min(max(_TILE // block_k, 1), power_of_two(width))
-    _kernels().recur_rows[(rows if last is None else 1, heads, -(-width // block_v))](
+    _kernels("recurrent_kernels").recur_rows[(rows if last is None else 1, heads, -(-width // block_v))](
         q,
         k,
         v,
