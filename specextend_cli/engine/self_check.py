@@ -23,6 +23,7 @@ _WINDOW = 3  # tokens: what sliding windows are narrowed to meanwhile, so that p
 _PARENTS = (0, 0, 0, 1, 3)  # of the tree after it
 SINGLE, HALF = 1e-3, 0.1
 """Of a row's size, what may be rounding in single precision and in others."""
+_NAMED = 8  # rows in a message
 _OUTLIERS = 0.25  # of the rows in half precision: rounding can route a token to other experts of a mixture
 
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
@@ -135,13 +136,16 @@ def compare(
     dtype = dtype or next(found.dtype for name, found in expected if name == "keys")  # logits may be in a wider format
     found = _errors(results, expected)
     if dtype == torch.float32:
-        wrong = {name: float(errors.max()) for name, errors in found.items() if not errors.max() <= SINGLE}
+        wrong = {name: SINGLE for name, errors in found.items() if not errors.max() <= SINGLE}
     else:
         wrong = _beyond(found, {})
         if wrong and otherwise is not None:
             wrong = _beyond(found, _errors(otherwise(), expected))
-    for name, size in wrong.items():
-        raise NotOursError(f"its {name} differ from transformers', by {size:.1%} of their size")
+    for name, allowed in wrong.items():
+        rows = (~(found[name] <= allowed)).nonzero().flatten().tolist()
+        some = ", ".join(map(str, rows[:_NAMED])) + ", …" * (len(rows) > _NAMED)
+        most = float(found[name].max())
+        raise NotOursError(f"its {name} differ from transformers' by up to {most:.1%} of their size, in rows {some}")
 
 
 def _errors(results: Results, expected: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
@@ -153,13 +157,13 @@ def _errors(results: Results, expected: Sequence[tuple[str, Tensor]]) -> dict[st
 
 
 def _beyond(errors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, float]:
-    """Median errors of the names that differ by more than rounding in half precision."""
+    """What may be rounding in half precision, of the names that differ by more."""
     wrong = {}
     for name, some in errors.items():
         allowed = HALF + (2 * float(own[name].median()) if name in own else 0)
         middle, gross = float(some.median()), float((~(some <= 3 * allowed)).float().mean())  # NaN is wrong, too
         if not middle <= allowed or gross > _OUTLIERS:
-            wrong[name] = middle
+            wrong[name] = allowed
     return wrong
 
 

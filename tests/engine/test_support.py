@@ -95,7 +95,9 @@ def test_a_model_that_rounds_more_is_given_more(monkeypatch: pytest.MonkeyPatch)
         return self_check.difference(model, stock, lambda prompt, tree: stock * (1 + share))
 
     assert found(0.08) is None
-    assert found(0.5) == "its logits of a prompt differ from transformers', by 50.0% of their size"
+    wrong = found(0.5) or ""
+    assert wrong.startswith("its logits of a prompt differ from transformers' by up to 50.")
+    assert wrong.endswith("in rows 0, 1, 2, 3, 4, 5, 6, 7, …")
     monkeypatch.setattr(self_check, "distances", lambda ours, theirs: (ours - theirs).abs().mean(-1) * 0 + 0.25)
     assert found(0.5) is None  # it moves as far by itself
     assert model.config._attn_implementation == kept
