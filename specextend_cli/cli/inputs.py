@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.errors import MAX_BYTES, unreadable
@@ -22,9 +22,10 @@ from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 from specextend_cli.humanize import printable
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 from specextend_cli.ui import FORMATS
-from specextend_cli.ui.destination import refuse_inputs
-from specextend_cli.ui.output import Output
-from specextend_cli.ui.panel import View, open_view
+
+if TYPE_CHECKING:  # a file is read while these are imported
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import View
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 """The environment variable with the password of PDFs: on the command line other users could see it."""
@@ -92,6 +93,8 @@ class Source:
 
     def read_shown(self, output: Output) -> Document:
         """Read it with its progress and the warnings on stderr."""
+        from specextend_cli.ui.panel import open_view
+
         with open_view(output, self.name) as view:
             document = self.read(view.add)
         for message in document.extraction.warnings:
@@ -127,6 +130,8 @@ class Documents:
 
         None: it cannot be read. The error of an only document is raised; those of several are reported in their turn.
         """
+        from specextend_cli.ui.panel import open_view
+
         if not sources:
             return None
         try:
@@ -164,6 +169,8 @@ def sources(
     stdin is read only with `-`, or with no file at all and something piped into it. Results of earlier runs in
     `results` are left out. UsageError if stdout is redirected into an input.
     """
+    from specextend_cli.ui.destination import refuse_inputs
+
     files = _named(files, listed, command)
     for url in filter(is_url, files):
         _check_url(url, offline=offline)
@@ -245,6 +252,8 @@ def _in_directory(folder: Path, results: Path | None) -> Iterator[tuple[str, str
 
     Those are what is in the directory `results` below it, and report.pdf.md for report.pdf.
     """
+    from specextend_cli.ui.output import Output
+
     found = find(folder)
     documents = set(found.documents)
     below = None if results is None or results.resolve() == folder.resolve() else results.resolve()

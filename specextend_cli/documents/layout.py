@@ -164,8 +164,9 @@ class _Typography:
     def is_heading(self, block: Sequence[Line]) -> bool:
         """True if these lines are a heading: by the outline, by larger or bold type, or by their wording."""
         text = " ".join(line.text for line in block)
-        letters = sum(letter.isalpha() * (2 if letter >= "\u2e80" else 1) for letter in text)  # of an alphabet
-        if len(text) > _MAX_HEADING or len(block) > 5 or letters < 3 or " … " in text:
+        if len(text) > _MAX_HEADING or len(block) > 5 or " … " in text:
+            return False
+        if sum(letter.isalpha() * (2 if letter >= "\u2e80" else 1) for letter in text) < 3:  # of an alphabet
             return False
         if id(block[0]) in self._listed:
             return True

@@ -88,6 +88,8 @@ def lines_of_text(text: str, page: int) -> list[Line]:
 
 def pieces(line: Line) -> list[Line]:
     """The cells of a line, each with its place; the line where the places are not known."""
+    if not line.gaps:
+        return [line]
     texts = line.text.split("\t" if "\t" in line.text else CELL_SEPARATOR)
     edges = [line.left, *(edge for gap in line.gaps for edge in gap), line.right]
     if len(edges) != 2 * len(texts):

@@ -137,7 +137,9 @@ def _span(box: tuple[float, float, float, float], turn: int) -> tuple[float, flo
 
 def _bounded(value: float) -> float:
     """A measure rounded to hundredths; damaged files have infinities and absurd values."""
-    return round(min(max(value, -_MAX), _MAX), 2) if math.isfinite(value) else 0.0
+    if -_MAX < value < _MAX:
+        return round(value, 2)
+    return math.copysign(_MAX, value) if math.isfinite(value) else 0.0
 
 
 @dataclass

@@ -7,9 +7,9 @@ is invisible too, and is what its picture shows.
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -26,6 +26,9 @@ _BAR = 4.0  # points: the height of a filled shape that may cover text
 _LETTERS = 2  # of a word; a full stop or a dash fills its box
 _PIXELS = 16e6
 _SHADES = 8  # that one colour may have
+# PDFium writes into these for each text of a page.
+_NAME, _LENGTH = (ctypes.c_ushort * 8)(), ctypes.c_ulong()
+_COLOUR = tuple(ctypes.c_uint() for _ in range(4))
 
 
 class Box(NamedTuple):
@@ -48,12 +51,13 @@ class Box(NamedTuple):
 
 
 def box_of(one: Any) -> Box:
-    """The box of an object of PDFium; an empty one where it is not known."""
-    from pypdfium2 import PdfiumError
+    """The box of an object of PDFium (a pointer to it); an empty one where it is not known."""
+    from pypdfium2 import raw
 
-    with suppress(PdfiumError):
-        return Box(*one.get_bounds())
-    return Box(0, 0, 0, 0)
+    edges = [ctypes.c_float() for _ in Box._fields]
+    if not raw.FPDFPageObj_GetBounds(one, *edges):
+        return Box(0, 0, 0, 0)
+    return Box(*(edge.value for edge in edges))
 
 
 def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine], list[str]]:
@@ -61,11 +65,12 @@ def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine
     places, pictures, covered = _objects_of(page.page)
     if not places:
         return lines, []
-    rendered = cache(lambda: _RenderedPage(page.page))
     near = [line for line in lines if line.head.turn or line.head.slanted or _meets(_around(line), places)]
     words = [(line, word) for line in near for word in re.finditer(r"\S+", line.body)]
     boxes = [_ink(*word) for word in words]
-    plain = [_meets(box, places) and not _meets(box, pictures) and rendered().is_plain(box) for box in boxes]
+    doubtful = [box for box in boxes if _meets(box, places) and not _meets(box, pictures)]
+    of_one_colour = _plain(page.page, doubtful)
+    plain = [box in of_one_colour for box in boxes]
     covers = [covered.get(line.glyphs.object(line.first + word.start())) for line, word in words]
     # What is drawn on a shape may hide that it covers a word: then other words tell.
     opaque = {
@@ -126,24 +131,25 @@ def _objects_of(page: Any) -> tuple[list[Box], list[Box], dict[int | None, int]]
     """
     from pypdfium2 import raw
 
-    objects = list(page.get_objects(max_depth=1))
-    kinds = [one.type for one in objects]
+    objects = [raw.FPDFPage_GetObject(page, at) for at in range(raw.FPDFPage_CountObjects(page))]
+    kinds = list(map(raw.FPDFPageObj_GetType, objects))
     others = len(kinds) - kinds.count(raw.FPDF_PAGEOBJ_PATH) - kinds.count(raw.FPDF_PAGEOBJ_TEXT)
     if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST or others > _MOST_PICTURES:
         return [], [], {}
     places, pictures = list[Box](), list[Box]()
-    texts, covered, covers = dict[int | None, Box](), dict[int | None, int](), 0
+    texts, covered, covers = list[Any](), dict[int | None, int](), 0
+    text_box = cache(lambda at: box_of(texts[at]))  # on most pages nothing covers a text
     for one, kind in zip(objects, kinds, strict=True):
         if kind == raw.FPDF_PAGEOBJ_TEXT:
-            box = texts[ctypes.cast(one.raw, ctypes.c_void_p).value] = box_of(one)
-            places += [box] if _is_unseen(raw, one.raw) else []
+            texts.append(one)
+            places += [box_of(one)] if _is_unseen(raw, one) else []
         elif kind != raw.FPDF_PAGEOBJ_PATH:
             pictures.append(box_of(one))
-        elif texts and (box := box_of(one)).top - box.bottom > _BAR and _is_filled(raw, one.raw):
+        elif texts and (box := box_of(one)).top - box.bottom > _BAR and _is_filled(raw, one):
             places.append(box)
             covers += 1
-            inside = [text for text, under in texts.items() if box.contains(under)] if covers <= _MOST_COVERS else ()
-            covered |= dict.fromkeys(inside, covers)
+            inside = [at for at in range(len(texts)) if box.contains(text_box(at))] if covers <= _MOST_COVERS else ()
+            covered |= {ctypes.cast(texts[at], ctypes.c_void_p).value: covers for at in inside}
     return places, pictures, covered
 
 
@@ -151,16 +157,14 @@ def _is_unseen(raw: Any, text: Any) -> bool:
     """True if a text object of PDFium is in render mode 3, on a layer, white or transparent."""
     if raw.FPDFTextObj_GetTextRenderMode(text) == raw.FPDF_TEXTRENDERMODE_INVISIBLE:
         return True
-    name, length = (raw.FPDF_WCHAR * 8)(), ctypes.c_ulong()
     for number in range(raw.FPDFPageObj_CountMarks(text)):
         mark = raw.FPDFPageObj_GetMark(text, number)
-        has_name = raw.FPDFPageObjMark_GetName(mark, name, 16, length)
-        if has_name and length.value == _LAYER_NAME and bytes(name)[:4] == b"O\0C\0":
+        has_name = raw.FPDFPageObjMark_GetName(mark, _NAME, ctypes.sizeof(_NAME), _LENGTH)
+        if has_name and _LENGTH.value == _LAYER_NAME and bytes(_NAME)[:4] == b"O\0C\0":
             return True
-    colour = [ctypes.c_uint() for _ in range(4)]
-    if not raw.FPDFPageObj_GetFillColor(text, *colour):
+    if not raw.FPDFPageObj_GetFillColor(text, *_COLOUR):
         return False
-    *parts, opacity = (part.value for part in colour)
+    *parts, opacity = (part.value for part in _COLOUR)
     return opacity == 0 or min(parts) >= _NEARLY_WHITE
 
 
@@ -169,20 +173,35 @@ def _is_filled(raw: Any, path: Any) -> bool:
     return bool(raw.FPDFPath_GetDrawMode(path, mode, ctypes.c_int())) and mode.value != raw.FPDF_FILLMODE_NONE
 
 
-class _RenderedPage:
-    """A rendered PDFium page, without its forms and annotations."""
+def _plain(page: Any, boxes: Sequence[Box]) -> set[Box]:
+    """Those boxes of a PDFium page that have a single colour within their edges; its forms are not drawn."""
+    from pypdfium2 import PdfBitmap, PdfPosConv, raw
 
-    def __init__(self, page: Any) -> None:
-        width, height = page.get_size()
-        scale = min(1.0, (_PIXELS / max(width * height, 1)) ** 0.5)
-        self._bitmap = page.render(scale=scale, may_draw_forms=False, draw_annots=False)
-        self._pixels, self._places = self._bitmap.to_numpy(), self._bitmap.get_posconv(page)
-
-    def is_plain(self, box: Box) -> bool:
-        """True if a box of the page, without its edges, has a single colour; False outside of the page."""
-        corners = self._places.to_bitmap(box.left, box.top), self._places.to_bitmap(box.right, box.bottom)
+    size = page.get_size()
+    scale = min(1.0, (_PIXELS / max(size[0] * size[1], 1)) ** 0.5)
+    width, height = (math.ceil(side * scale) for side in size)
+    to_bitmap = PdfPosConv(page, (0, 0, width, height, 0)).to_bitmap
+    areas = dict[Box, tuple[int, int, int, int]]()
+    for box in boxes:
+        corners = to_bitmap(box.left, box.top), to_bitmap(box.right, box.bottom)
         (left, right), (upper, lower) = (sorted(ends) for ends in zip(*corners, strict=True))
-        if not (0 <= left < right - 1 < self._bitmap.width and 0 <= upper < lower - 1 < self._bitmap.height):
-            return False
-        inside = self._pixels[upper + 1 : lower, left + 1 : right]
-        return bool((inside.max(axis=(0, 1)) - inside.min(axis=(0, 1)) <= _SHADES).all())
+        if 0 <= left < right - 1 < width and 0 <= upper < lower - 1 < height:
+            areas[box] = left + 1, upper + 1, right, lower
+    if not areas:
+        return set()
+    lefts, uppers, rights, lowers = zip(*areas.values(), strict=True)
+    x, y = min(lefts), min(uppers)  # only the part of the page that is asked for is drawn
+    bitmap = PdfBitmap.new_native(max(rights) - x, max(lowers) - y, raw.FPDFBitmap_BGR)
+    bitmap.fill_rect((255, 255, 255, 255), 0, 0, bitmap.width, bitmap.height)
+    raw.FPDF_RenderPageBitmap(bitmap, page, -x, -y, width, height, 0, 0)
+    pixels, stride = bytes(bitmap.buffer), bitmap.stride
+
+    def is_plain(left: int, upper: int, right: int, lower: int) -> bool:
+        rows = [
+            pixels[row * stride + 3 * (left - x) : row * stride + 3 * (right - x)]
+            for row in range(upper - y, lower - y)
+        ]
+        channels = [b"".join(row[channel::3] for row in rows) for channel in range(3)]
+        return all(max(channel) - min(channel) <= _SHADES for channel in channels)
+
+    return {box for box, area in areas.items() if is_plain(*area)}

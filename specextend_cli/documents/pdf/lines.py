@@ -107,11 +107,10 @@ def _text_of(page: Any) -> str:
 def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     """The line of this text; a superscript at an end says nothing about its type."""
     last = len(body.rstrip(HYPHEN)) - 1
-    ends = glyphs.at(first), glyphs.at(first + last)
-    level = [at for at in (0, last) if not is_superscript(body[at])]
-    if len(level) < 2:
+    head, tail = ends = glyphs.at(first), glyphs.at(first + last)
+    if is_superscript(body[0]) or is_superscript(body[last]):
         level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or is_superscript(letter))]
-    head, tail = (glyphs.at(first + level[0]), glyphs.at(first + level[-1])) if level else ends
+        head, tail = (glyphs.at(first + level[0]), glyphs.at(first + level[-1])) if level else ends
     left, right = ends[0].left, ends[1].right
     if left > right and RIGHT_TO_LEFT.search(body):
         left, right = ends[1].left, ends[0].right
