@@ -40,15 +40,15 @@ class PackedKind(NamedTuple):
 
 
 FOUR_BIT = PackedKind(1, 4, 2)
-_SIX_BIT, _EIGHT_BIT, _EIGHT_BIT_ZERO = PackedKind(2, 6, 2), PackedKind(3, 8, 1), PackedKind(4, 8, 2)
+_SIX_BIT, _SIX_BIT_ZERO, _EIGHT_BIT = PackedKind(2, 6, 2), PackedKind(3, 6, 2), PackedKind(4, 8, 1)
 KIND_OF_BLOCKS = {
     "Q4_0": FOUR_BIT,
     "Q4_1": FOUR_BIT,
-    "Q5_0": _EIGHT_BIT,
-    "Q5_1": _EIGHT_BIT_ZERO,
+    "Q5_0": _SIX_BIT_ZERO,
+    "Q5_1": _SIX_BIT_ZERO,
     "Q8_0": _EIGHT_BIT,
     "Q4_K": FOUR_BIT,
-    "Q5_K": _EIGHT_BIT_ZERO,
+    "Q5_K": _SIX_BIT_ZERO,
     "Q6_K": _SIX_BIT,
 }
 """What blocks of GGUF's types, by their names, are packed as."""

@@ -90,7 +90,7 @@ int main() {
     exact.prepare(Rows::by_rows(x.data(), columns), count, columns);
     Rounded rounded;
     rounded.prepare(Rows::by_rows(x.data(), columns), count, columns);
-    for (int64_t kind = kFourBit; kind <= kEightBitZero; ++kind)
+    for (int64_t kind = kFourBit; kind <= kEightBit; ++kind)
       with_form(kind, [&]<typename Form>(Form) {
         const Sums sums = Sums::by_rows(out.data(), rows);
         times_tiles<Form>(exact, count, codes.data(), scales.data(), 0, rows / kTile, sums);
@@ -104,8 +104,8 @@ int main() {
     print("bfloat16", out);
   }
   blocks<Simple<false, true>>("Q4_1", kFourBit, 0);
-  blocks<Simple<true, false>>("Q5_0", kEightBit, 0);
-  blocks<Super<true>>("Q5_K", kEightBitZero, 0);
+  blocks<Simple<true, false>>("Q5_0", kSixBitZero, 0);
+  blocks<Super<true>>("Q5_K", kSixBitZero, 0);
   blocks<Q6_K>("Q6_K", kSixBit, 208);
   attention<BFloat16>("attention in bfloat16");
   attention<float>("attention in float32");

@@ -2,8 +2,8 @@
 //
 // A block's reader gives a code for each number, and the facts of every 32 of them: scale and zero, or the scales of
 // both halves, or one scale. Codes of four bits are 0 to 15, and a number is scale * (code - 8) + zero; of six and
-// eight bits likewise with 32 and 128. Products of the block's factors are exact in float32, so that only what is
-// stored is rounded.
+// eight bits likewise with 32 and 128. Five bits become six. Products of the block's factors are exact in float32, so
+// that only what is stored is rounded.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ inline float half(const uint8_t* from) {
 template <bool Fifth, bool HasZero>
 struct Simple {
   static constexpr int64_t kNumbers = 32, kBytes = 18 + (Fifth ? 4 : 0) + (HasZero ? 2 : 0);
-  static constexpr int64_t kBits = Fifth ? 8 : 4, kFacts = !Fifth || HasZero ? 2 : 1;
+  static constexpr int64_t kBits = Fifth ? 6 : 4, kFacts = 2;
 
   static void read(const uint8_t* block, uint8_t* codes, Facts* facts) {
     const float scale = half(block);
@@ -44,7 +44,7 @@ struct Simple {
       codes[i + 16] = nibbles[i] >> 4;
     }
     if (!Fifth) return;
-    for (int64_t i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(codes[i] + (fifth >> i & 1) * 16 + 112);
+    for (int64_t i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(codes[i] + (fifth >> i & 1) * 16 + 16);
   }
 };
 
@@ -60,7 +60,7 @@ struct Q8_0 {
 // 256 numbers of four or five bits; every 32 have a scale and a minimum of six bits, whose factors follow each other.
 template <bool Fifth>
 struct Super {
-  static constexpr int64_t kNumbers = 256, kBytes = Fifth ? 176 : 144, kBits = Fifth ? 8 : 4, kFacts = 2;
+  static constexpr int64_t kNumbers = 256, kBytes = Fifth ? 176 : 144, kBits = Fifth ? 6 : 4, kFacts = 2;
 
   static void read(const uint8_t* block, uint8_t* codes, Facts* facts) {
     const float d = half(block), least = half(block + 2);
@@ -73,7 +73,7 @@ struct Super {
       facts[group][1] = -least * static_cast<float>(minimum) + (Fifth ? 16 : 8) * facts[group][0];
       for (int64_t j = 0; j < 32; ++j) {
         const int nibble = nibbles[group / 2 * 32 + j] >> group % 2 * 4 & 15;
-        codes[group * 32 + j] = static_cast<uint8_t>(Fifth ? nibble + (fifth[j] >> group & 1) * 16 + 112 : nibble);
+        codes[group * 32 + j] = static_cast<uint8_t>(Fifth ? nibble + (fifth[j] >> group & 1) * 16 + 16 : nibble);
       }
     }
   }

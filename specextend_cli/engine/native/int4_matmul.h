@@ -10,10 +10,10 @@
 // A matrix lies in tiles of sixteen rows. codes [rows / 16, columns / 8, 64] uint8: eight columns of each row of a
 // tile; a word holds eight columns of a row, the even ones in the lower halves of its bytes. scales [rows / 16, columns
 // / 32, 2, 16] bfloat16: scale, zero. A weight is scale * (code - 8) + zero. Of eight bits, codes [rows / 16, columns /
-// 8, 2, 64] are 64 bytes of upper halves and 64 of lower ones: scale * (16 * upper + lower - 128), with a zero or not.
-// Of six bits, codes [rows / 16, columns / 16, 3, 64] are two times 64 bytes of lower halves, of eight columns each,
-// and 64 of upper bits: a byte has those of two columns of the first eight, and above them of two of the others. Scales
-// [rows / 16, columns / 32, 2, 16] are those of a group's halves: scale * (16 * upper + lower - 32).
+// 8, 2, 64] are 64 bytes of upper halves and 64 of lower ones: scale * (16 * upper + lower - 128). Of six bits, codes
+// [rows / 16, columns / 16, 3, 64] are two times 64 bytes of lower halves, of eight columns each, and 64 of upper bits:
+// a byte has those of two columns of the first eight, and above them of two of the others: scale * (16 * upper + lower
+// - 32). Their scales [rows / 16, columns / 32, 2, 16] are those of a group's halves, or scale and zero.
 #pragma once
 
 #include <algorithm>
@@ -44,10 +44,10 @@ struct Form {
 // Calls work with the form of a kind of SxMatrix.
 template <typename Work>
 auto with_form(int64_t kind, const Work& work) {
-  return kind == kFourBit    ? work(Form<4, 1, true>{})
-         : kind == kSixBit   ? work(Form<6, 2, false>{})
-         : kind == kEightBit ? work(Form<8, 1, false>{})
-                             : work(Form<8, 1, true>{});
+  return kind == kFourBit      ? work(Form<4, 1, true>{})
+         : kind == kSixBit     ? work(Form<6, 2, false>{})
+         : kind == kSixBitZero ? work(Form<6, 1, true>{})
+                               : work(Form<8, 1, false>{});
 }
 
 // Eight columns of a strip's rows: those of a step, from the codes of its tile on.

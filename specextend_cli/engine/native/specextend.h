@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 // Of eight bits, a group of columns has one scale, one for each half, or scale and zero.
-enum { kNone, kFourBit, kSixBit, kEightBit, kEightBitZero, kBFloat16, kFloat32 };
+enum { kNone, kFourBit, kSixBit, kSixBitZero, kEightBit, kBFloat16, kFloat32 };
 
 // A linear layer [rows, columns]; of four and eight bits as in `int4_matmul.h`.
 typedef struct {
