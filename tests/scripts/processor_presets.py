@@ -162,10 +162,12 @@ def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> 
     from specextend_cli.engine import decode as decoding
     from specextend_cli.engine.events import Accepted, Prefilled
     from specextend_cli.engine.stop import Stop
+    from specextend_cli.models import fast_import
     from specextend_cli.runtime.loading_thread import result_of
     from specextend_cli.runtime.options import Engine
     from specextend_cli.summarize.summarizer import Summarizer
 
+    fast_import.own_process = True  # as in the program
     torch.set_num_threads(threads)
     with Summarizer(Engine(model=f"{file}", device="cpu")) as summarizer:
         summarizer.plain = not OURS[method]
