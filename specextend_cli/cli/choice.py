@@ -90,7 +90,7 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
         except (UsageError, ModelError) as error:
             why, fix = f"{configuration_file()} names it where no model is named", "specextend models use auto"
             raise type(error)(error.what, why=why, fix=fix) from error
-        return choose(machine, (), configuration.model)
+        return Choice(configuration.model, "configured")
     known = RunStore(results_file()).rates("cpu") if machine.device == "cpu" else {}
     rates = {name: (one.read, one.written) for name, one in known.items()}
     found = candidates(machine, tokens=tokens or USUAL_TOKENS, gguf=configuration.gguf, rates=rates)

@@ -121,10 +121,8 @@ class Choice:
     hindered: Passed | None = None
 
 
-def choose(machine: Machine, candidates: Sequence[Candidate], configured: str | None = None) -> Choice:
-    """The preset for this machine; `configured` is what the user's configuration names."""
-    if configured is not None:
-        return Choice(configured, "configured")
+def choose(machine: Machine, candidates: Sequence[Candidate]) -> Choice:
+    """The preset for this machine."""
     offer: Candidate | None = None
     hindered: Passed | None = None
     for one in sorted(candidates, key=lambda one: (one.rank, not one.is_present, one.name)):

@@ -6,7 +6,7 @@ wrong types and impossible values are refused. `presets` finds and loads presets
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
@@ -32,7 +32,6 @@ HEAD_TRAINED = 2048
 ANY_MACHINE = 8192
 """Tokens of a window that any machine has the memory for, and a processor the time."""
 
-_CHUNK = 32  # tokens, the paper's
 _MOST_CHUNKS = 64  # 2,048 tokens: more of them cost a draft more time than they gain
 _MOST_RECENT = 256
 _LARGEST_CONTEXT = 32768  # what the presets' targets were trained on, at least
@@ -208,21 +207,13 @@ def retrieval(trained: int | None, tree: TreeShape) -> Retrieval:
     Between two choices it grows by what is accepted: a tree's depth and one, at most, a step. None: as many tokens as
     the target, at their own positions.
     """
-    most = Retrieval(
-        chunk=_CHUNK,
-        top_k=_MOST_CHUNKS,
-        recent=_MOST_RECENT,
-        every=8,
-        positions="absolute" if trained is None else "compact",
-    )
+    most = Retrieval(top_k=_MOST_CHUNKS, recent=_MOST_RECENT, every=8)
     if trained is None:
         return most
     recent = min(_MOST_RECENT, max(trained // 16, 1))
     room = trained - most.sinks - recent - most.every * (tree.depth + 1)
-    top_k = min(_MOST_CHUNKS, max(room // _CHUNK, 1))
-    return Retrieval(
-        chunk=_CHUNK, top_k=top_k - top_k % 8 or top_k, recent=recent, every=most.every, positions=most.positions
-    )
+    top_k = min(_MOST_CHUNKS, max(room // most.chunk, 1))
+    return replace(most, top_k=top_k - top_k % 8 or top_k, recent=recent, positions="compact")
 
 
 def _retrieval(data: dict[str, Any]) -> Retrieval:

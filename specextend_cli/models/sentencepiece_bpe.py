@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from enum import IntEnum
+from io import BytesIO
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
@@ -127,29 +128,28 @@ def _read(model: bytes) -> tuple[list[tuple[str, float, int]], int]:
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """(field number, value) of a protocol buffer message: an int for a varint, else its bytes."""
-    position = 0
-
-    def varint() -> int:
-        nonlocal position
-        result = shift = 0
-        while True:
-            byte = message[position]
-            position += 1
-            result |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return result
-            shift += 7
-
-    while position < len(message):
-        key = varint()
-        number, wire = key >> 3, key & 7
+    data = BytesIO(message)
+    while data.tell() < len(message):
+        number, wire = divmod(_varint(data), 8)
         if wire == 0:
-            yield number, varint()
+            yield number, _varint(data)
             continue
         if wire not in (1, 2, 5):
             raise ValueError("not a protocol buffer")
-        length = varint() if wire == 2 else {1: 8, 5: 4}[wire]
-        if position + length > len(message):
+        length = _varint(data) if wire == 2 else {1: 8, 5: 4}[wire]
+        value = data.read(length)
+        if len(value) != length:
             raise ValueError("it is cut off")
-        yield number, message[position : position + length]
-        position += length
+        yield number, value
+
+
+def _varint(data: BytesIO) -> int:
+    """The next number of up to 64 bits."""
+    number = 0
+    for shift in range(0, 64, 7):
+        if not (byte := data.read(1)):
+            raise ValueError("it is cut off")
+        number |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return number
+    raise ValueError("not a protocol buffer")

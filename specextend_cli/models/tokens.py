@@ -77,10 +77,6 @@ class TextEncoder:
             text = self._with_special.normalizer.normalize_str(text)
         return self.fast.encode_ordinary(text)
 
-    def count(self, text: str) -> int:
-        """How many tokens `encode(text)` has."""
-        return len(self.encode(text))
-
     def encode_prompt(self, text: str) -> list[int]:
         """The ids of a rendered chat template, in which the spellings of special tokens are special tokens.
 

@@ -168,7 +168,7 @@ class MapReduce:
         return self._source(text, (texts[0].pages[0], texts[-1].pages[1]), origins)
 
     def _source(self, text: str, pages: tuple[int, int], origins: tuple[Origin, ...]) -> SourceText:
-        return SourceText(text, pages, self.prompt_builder.encoder.count(text), origins)
+        return SourceText(text, pages, len(self.prompt_builder.encoder.encode(text)), origins)
 
 
 def summary_parts(request: Request, preset: Preset) -> int:

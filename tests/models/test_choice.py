@@ -8,7 +8,6 @@ import pytest
 
 from specextend_cli.models.choice import (
     Candidate,
-    Choice,
     Machine,
     Passed,
     choose,
@@ -93,11 +92,6 @@ def test_which_model_runs_and_which_is_offered(
     assert choice.preset == runs
     assert choice.reason == ("none fits" if runs is None else "on disk")
     assert runs or (choice.offer.name if choice.offer else None) == offered
-
-
-def test_what_the_configuration_names_runs_whatever_fits() -> None:
-    choice = choose(Machine("cpu", GB), candidates("0.6b"), configured="32b")
-    assert choice == Choice("32b", "configured")
 
 
 def test_a_gated_model_is_not_offered_and_runs_where_it_is_on_disk() -> None:

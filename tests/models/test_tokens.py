@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from specextend_cli.errors import ModelError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch
-from specextend_cli.models.tokens import TextEncoder, check_token_ids, load_tokenizer, parse_tokenizer, read_tokenizer
+from specextend_cli.models.tokens import TextEncoder, check_token_ids, load_tokenizer, read_tokenizer
 from tests.helpers.grid import but_for
 
 from .conftest import CORPUS, PRE_TOKENIZERS, train
@@ -57,7 +57,6 @@ def reference(kind: str, text: str) -> list[int]:
 def test_equal_on_tricky_text(kind: str, text: str) -> None:
     assert ENCODERS[kind].fast
     assert ENCODERS[kind].encode(text) == reference(kind, text)
-    assert ENCODERS[kind].count(text) == len(reference(kind, text))
 
 
 @pytest.mark.parametrize("kind", list(PRE_TOKENIZERS))
@@ -178,7 +177,7 @@ def test_truncation_stored_in_the_file_is_ignored() -> None:
     tokenizer = Tokenizer.from_str(TRAINED["smollm"].to_str())
     tokenizer.enable_truncation(4)
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    assert TextEncoder(tokenizer.to_str()).count("a b c d e f g h") == 8
+    assert len(TextEncoder(tokenizer.to_str()).encode("a b c d e f g h")) == 8
 
 
 @pytest.mark.pair
@@ -193,7 +192,7 @@ def test_equal_with_the_embedded_pair(text: str) -> None:
 @cache
 def _pair() -> tuple[TextEncoder, Tokenizer]:
     directory = fetch(load_preset("smollm2-135m").target.source)
-    tokenizer = parse_tokenizer(read_tokenizer(directory))  # its own: `load_tokenizer` gives everybody the same
+    tokenizer = Tokenizer.from_str(read_tokenizer(directory))
     tokenizer.encode_special_tokens = True
     return TextEncoder.of(directory), tokenizer
 

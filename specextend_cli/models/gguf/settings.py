@@ -58,7 +58,7 @@ def write_settings(file: Path, into: Path) -> None:
     model, config, _ = read_gguf(file)
     with readable(file):
         tokenizer = tokenizer_of(model.facts)
-        settings = tokenizer_config(model.facts, config["max_position_embeddings"])
+        settings = tokenizer_config(model.facts)
     _write_json(into / "config.json", config)
     _write_json(into / "generation_config.json", special_ids(model.facts))
     tokenizer.save(str(into / "tokenizer.json"))

@@ -107,14 +107,11 @@ def tokenizer_of(facts: dict[str, Any]) -> Tokenizer:
     raise ValueError(f"its vocabulary is of the kind {kind!s:.40}, neither byte-level BPE nor SentencePiece")
 
 
-def tokenizer_config(facts: dict[str, Any], length: int) -> dict[str, Any]:
-    """The contents of a tokenizer_config.json."""
+def tokenizer_config(facts: dict[str, Any]) -> dict[str, Any]:
+    """The contents of a tokenizer_config.json that chat templates need."""
     tokens, ids = facts["tokenizer.ggml.tokens"], special_ids(facts)
     ids = {name: number[0] if isinstance(number, list) else number for name, number in ids.items()}
     return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": length,
-        "clean_up_tokenization_spaces": False,
         "chat_template": facts.get("tokenizer.chat_template", ""),
         **{key.removesuffix("_id"): tokens[number] for key, number in ids.items()},
     }
