@@ -13,7 +13,7 @@ from statistics import median
 from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, Repaired, body_size
+from specextend_cli.documents.line import Line, Pages, body_size
 from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, is_labelled, modulo_digits, numbered
 
 KEPT = "running head kept"
@@ -32,7 +32,7 @@ Edges = Sequence[tuple[str, list[Line]]]
 """The lines at the "top" and "bottom" of all pages, and those "across" them: see `_edges`."""
 
 
-def running_lines(pages: Pages) -> Repaired:
+def running_lines(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
     """Remove lines that recur at the edge of several pages and differ in nothing but their page numbers.
 
     Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
@@ -51,15 +51,13 @@ def running_lines(pages: Pages) -> Repaired:
     removed = _lines_to_remove(edges, small, titles)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
-    edits, fixed = [], []
     for page in pages:
         for line in page:
             if id(line) in removed:
                 edits.append(Edit(_running_kind(line, page), line.page, line.text))
             elif id(line) in before:
                 edits.append(Edit(KEPT, line.page, line.text, line.text))
-        fixed.append([line for line in page if id(line) not in removed])
-    return fixed, edits
+    return [[line for line in page if id(line) not in removed] for page in pages]
 
 
 class _Group(NamedTuple):
