@@ -119,7 +119,7 @@ def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
                 builder.end(tag, element)
             if element is not root:
                 builder.data(element.tail)
-    builder.close()
+    builder.flush(ends_table=True)
 
 
 def _part(element: Any, visibility: VisibilityFilter, outside: Collection[Any] = ()) -> Parsed:
@@ -172,7 +172,7 @@ class _ItemBuilder:
         if tag in _LISTS:
             self._lists.append(integer(attribute(element, "start"), 1) if tag == "ol" else None)
         if tag in _BLOCKS:
-            self._flush(ends_table=tag == "table")
+            self.flush(ends_table=tag == "table")
             self._open[tag] += 1
             if _KINDS.get(tag) == "row":
                 self._marker = self._marker_of(element) if tag == "li" else ""
@@ -186,7 +186,7 @@ class _ItemBuilder:
         if tag in _LISTS:
             self._lists.pop()
         if tag in _BLOCKS:
-            self._flush(ends_table=tag == "table")
+            self.flush(ends_table=tag == "table")
             self._open[tag] -= 1
             if _KINDS.get(tag) == "row":
                 self._marker = ""
@@ -195,15 +195,12 @@ class _ItemBuilder:
 
     def row(self, cells: list[Cell]) -> None:
         """Add a row of a table."""
-        self._flush()
+        self.flush()
         self._table.add(cells)
 
     def data(self, text: str | None) -> None:
         if text:
             self._text.append(text if self._open["pre"] else re.sub(r"\s+", " ", text))
-
-    def close(self) -> None:
-        self._flush(ends_table=True)
 
     def _marker_of(self, element: Any) -> str:
         """The marker of a list item: "- ", or in an ordered list its number, as "3. " or "c. "."""
@@ -228,7 +225,8 @@ class _ItemBuilder:
         """The text before position `end` of the block, enough to tell what a mark follows."""
         return "".join(self._text[max(end - 4, 0) : end])
 
-    def _flush(self, *, ends_table: bool = False) -> None:
+    def flush(self, *, ends_table: bool = False) -> None:
+        """End the block, and the table where it ends too."""
         text = "".join(self._text)
         self._text.clear()
         self._scripts = [None] * len(self._scripts)
