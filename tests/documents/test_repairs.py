@@ -271,9 +271,6 @@ def test_line_numbers_begin_again_or_count_on() -> None:
     assert repaired(line_numbers, pages) == (pages, [])
 
 
-# ------------------------------------------------------------------------------------------------ --------- headings
-
-
 def test_the_outline_finds_headings_over_lines_and_near_their_page() -> None:
     pages = [
         [at("The River", 700), at("The River and its", 650), at("Bridges", 638), at("of the river", 600)],

@@ -76,13 +76,12 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     repairs = put_spaces(found) + order_letters(found)
     found = place_late_marks(found)
     found, invisible = without_invisible(found, page)
-    outside = {id(line) for line in found if _outside(line.head, box) and _outside(line.tail, box)}
-    if len(outside) == len(found):  # then the box of the page is wrong
-        outside.clear()
-    lines = [_line(line, number, repairs) for line in found if id(line) not in outside]
-    repairs += [
-        ("hidden text", text, "") for text in (*invisible, *(line.text for line in found if id(line) in outside))
-    ]
+    # Where no line is inside, the box of the page is wrong.
+    inside = [line for line in found if not (_outside(line.head, box) and _outside(line.tail, box))] or found
+    kept = set(map(id, inside))
+    lines = [_line(line, number, repairs) for line in inside]
+    invisible += [line.text for line in found if id(line) not in kept]
+    repairs += [("hidden text", text, "") for text in invisible]
     edits = [Edit(kind, number, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     return PageLines(lines, edits, glyphs.unmapped())
 

@@ -39,16 +39,12 @@ def running_lines(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
     """
     edges: Edges = [edge for page in pages for edge in _edges(page)]
     statistics = _Statistics(pages)
-    groups, titles = _running(edges, statistics)
-    counting = list(_counting(edges, statistics))
-    titles -= {id(line) for group in counting for line in group.lines}
-    groups += (*counting, *_repeated(pages, edges, statistics))
-    if statistics.body != 1:
-        groups.append(_Group(_chapter_heads(pages, edges, statistics.body), alone=False))
-    before = _lines_to_remove(edges, groups, titles)
+    groups = [*_running(edges, statistics), *_counting(edges, statistics), *_repeated(pages, edges, statistics)]
+    groups.append(_Group(_chapter_heads(pages, edges, statistics.body), alone=False))
+    before = _lines_to_remove(edges, groups)
     shares = _shares(pages, before - {id(line) for group in groups if group.alone for line in group.lines})
     small = [g for g in groups if g.alone or not g.lines or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
-    removed = _lines_to_remove(edges, small, titles)
+    removed = _lines_to_remove(edges, small)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
     for page in pages:
@@ -88,20 +84,16 @@ class _Statistics:
         return " ".join(line.text.split()) if self.is_large(line) and not ALONE.fullmatch(key) else key
 
 
-def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[int]]:
-    """The groups of recurring lines, and the ids of titles that later pages repeat."""
+def _running(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
+    """The groups of recurring lines, without the first line of a title, which later pages repeat."""
     returning: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
     for where, lines in edges:
         for line in lines:
             returning[where, statistics.key(line)].append(line)
-    groups: list[_Group] = []
-    titles: set[int] = set()
     for (_, key), found in returning.items():
         for group in _same(_steady(found), key, statistics):
-            if statistics.is_large(group[0]) and not ALONE.fullmatch(key):
-                titles.add(id(group.pop(0)))
-            groups.append(_Group(group, ALONE.fullmatch(key) is not None))
-    return groups, titles
+            alone = ALONE.fullmatch(key) is not None
+            yield _Group(group[statistics.is_large(group[0]) and not alone :], alone)
 
 
 def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
@@ -186,12 +178,12 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
     yield from filter(statistics.recurs, texts.values())
 
 
-def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int]) -> set[int]:
+def _lines_to_remove(edges: Edges, groups: Iterable[_Group]) -> set[int]:
     """The ids of the lines to be removed: running lines, from the edge inward."""
     running = {id(line) for group in groups for line in group.lines}
     removed: set[int] = set()
     for _, lines in edges:
-        inward = list(takewhile(lambda line: id(line) in running and id(line) not in titles, lines[:_EDGE]))
+        inward = list(takewhile(lambda line: id(line) in running, lines[:_EDGE]))
         removed.update(id(line) for line in _apart(inward, lines))
     return removed
 
