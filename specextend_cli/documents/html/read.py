@@ -50,7 +50,7 @@ def parse(source: Source) -> Parsed:
     parsed.warnings += warnings
     try:
         root = html_root(text)
-        _read(root, parsed, set() if root is None else outside_of_article(root))
+        _read(root, parsed, outside_of_article(root))
     except MarkupError as error:
         what = f"{source.name} is an HTML page that cannot be read"
         raise InputError(what, why=str(error), fix="print it to PDF") from None
@@ -82,9 +82,7 @@ def read_xhtml(data: bytes, parsed: Parsed) -> None:
     _read(root, parsed)
 
 
-def _read(root: Any | None, parsed: Parsed, outside: Collection[Any] = ()) -> None:
-    if root is None:
-        return
+def _read(root: Any, parsed: Parsed, outside: Collection[Any] = ()) -> None:
     titles = ("".join(head.itertext()) for head in root.iterfind(".//{*}head/{*}title"))
     parsed.title = parsed.title or " ".join(next(titles, "").split())
     _walk(root, parsed, VisibilityFilter(root), outside)
