@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate
 
 from specextend_cli.documents.document import Block, Edit, StructuredText, pages_between
 from specextend_cli.documents.encoded import ENCODED, without_encoded
 from specextend_cli.documents.layout import compose
-from specextend_cli.documents.line import Pages, Repaired, lines_of_text, runs
+from specextend_cli.documents.line import Line, Pages, Repair, lines_of_text, runs
 from specextend_cli.documents.repairs.characters import characters, plain_characters
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.line_numbers import line_numbers
@@ -20,7 +20,7 @@ from specextend_cli.documents.repairs.running import running_lines
 from specextend_cli.documents.sections import Paged, Parsed, Section
 from specextend_cli.documents.text import cleaned_markdown, markdown_blocks
 
-_ORDER: tuple[Callable[[Pages], Repaired], ...] = (
+_ORDER: tuple[Repair, ...] = (
     *(
         line_numbers,
         list_markers,
@@ -45,20 +45,19 @@ def clean(parsed: Parsed | Paged) -> tuple[StructuredText, list[Edit]]:
 def _lines(parsed: Paged) -> tuple[StructuredText, list[Edit]]:
     """The repaired lines of pages, of which more may have been read than are kept."""
     keep = frozenset(parsed.requested)
-    repaired, edits = repair_pages([parsed.pages[number] for number in sorted(parsed.pages)])
+    edits: list[Edit] = []
+    repaired = repair_pages([parsed.pages[number] for number in sorted(parsed.pages)], edits)
     kept = [page for page in ([line for line in page if line.page in keep] for page in repaired) if page]
     text = compose(kept, parsed.outline)
     text.pages = [replace(page, label=parsed.labels.get(page.number, "")) for page in text.pages]
     return text, [*parsed.edits, *(edit for edit in edits if edit.page in keep)]
 
 
-def repair_pages(pages: Pages) -> Repaired:
-    """The repaired pages, and all edits."""
-    edits: list[Edit] = []
+def repair_pages(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
+    """The repaired pages; all edits are added to the list."""
     for repair in _ORDER:
-        pages, made = repair(pages)
-        edits += made
-    return [list(page) for page in pages], edits
+        pages = repair(pages, edits)
+    return [list(page) for page in pages]
 
 
 def _sections(parsed: Parsed) -> tuple[StructuredText, list[Edit]]:
@@ -93,8 +92,7 @@ def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator
             cleaned = cleaned_markdown(text, number, edits)
             yield cleaned, list(markdown_blocks(cleaned))
         elif kind in ("plain", "quote"):
-            pages, made = repair_pages([lines_of_text(page, number) for page in text.split("\f")])
-            edits += made
+            pages = repair_pages([lines_of_text(page, number) for page in text.split("\f")], edits)
             body = compose([page for page in pages if page])
             yield body.text, [replace(block, kind="quote") for block in body.blocks] if kind == "quote" else body.blocks
         else:

@@ -60,17 +60,16 @@ class Line(NamedTuple):
 Pages = Sequence[Sequence[Line]]
 """The lines of each page, in reading order as far as it is known."""
 
-Repaired = tuple[list[list[Line]], list[Edit]]
-"""Repaired pages, and the edits that were made."""
+Repair = Callable[[Pages, list[Edit]], list[list[Line]]]
+"""From pages to repaired pages; the edits that it makes are added to the list."""
 
 
-def page_by_page(repair: Callable[[Sequence[Line], list[Edit]], list[Line]]) -> Callable[[Pages], Repaired]:
-    """A repair of pages from one of a single page, which appends its edits to a list."""
+def page_by_page(repair: Callable[[Sequence[Line], list[Edit]], list[Line]]) -> Repair:
+    """A repair of pages from one of a single page."""
 
     @wraps(repair)
-    def repaired(pages: Pages) -> Repaired:
-        edits: list[Edit] = []
-        return [repair(page, edits) for page in pages], edits
+    def repaired(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
+        return [repair(page, edits) for page in pages]
 
     return repaired
 

@@ -32,8 +32,8 @@ def xml_root(data: bytes) -> Any:
         raise MarkupError(_reason(str(error))) from None
 
 
-def html_root(text: str) -> Any | None:
-    """The root of the tree of a lenient parser; None where `text` has no elements.
+def html_root(text: str) -> Any:
+    """The root of the tree of a lenient parser; an empty one where `text` has no elements.
 
     MarkupError when it is nested so deeply (2,048 elements) that the parser would leave out the rest.
     """
@@ -41,11 +41,11 @@ def html_root(text: str) -> Any | None:
     try:
         root = etree.fromstring(text.replace("\0", "").encode("utf-8", "replace"), parser)
     except (etree.XMLSyntaxError, ValueError):
-        return None
+        root = None
     for error in parser.error_log.filter_from_fatals():
         if error.type_name == "ERR_RESOURCE_LIMIT":
             raise MarkupError(_reason(error.message))
-    return root
+    return etree.Element("html") if root is None else root
 
 
 def name(element: Any) -> str:

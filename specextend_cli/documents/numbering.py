@@ -16,7 +16,7 @@ BULLET = "- "
 FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 """The forms of numbers by their first one."""
 _LEVELS = 9
-_GENERATIONS = 12  # styles, and lists that stand for others; a longer chain is not followed
+_GENERATIONS = 12  # styles; a longer chain is not followed
 _LEGAL = ("none", "decimalZero")  # forms that levels in figures alone ("Section 1.01") keep
 _PLACE = re.compile(r"%([1-9])")
 _MAX_ROMAN, _MAX_LETTERS = 3_999, 780  # higher numbers are written in figures
@@ -67,13 +67,9 @@ class Numbering:
     def _key(self, number: str) -> str:
         """The name of the list of a number; a list may stand for that of a style."""
         key = value(self._numbers[number], "abstractNumId") if number in self._numbers else ""
-        for _ in range(_GENERATIONS):
-            link = value(self._abstract[key], "numStyleLink") if key in self._abstract else ""
-            linked = self._numbers.get(_numbered(self._styles[link])[0]) if link in self._styles else None
-            if linked is None:
-                break
-            key = value(linked, "abstractNumId")
-        return key
+        link = value(self._abstract[key], "numStyleLink") if key in self._abstract else ""
+        linked = self._numbers.get(_numbered(self._styles[link])[0]) if link in self._styles else None
+        return key if linked is None else value(linked, "abstractNumId")
 
     def _next(self, number: str, key: str, at: int) -> str:
         """Count one paragraph, and the label that it gets."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from specextend_cli.documents.line import Line
+from specextend_cli.documents.document import Edit
+from specextend_cli.documents.line import Line, Pages, Repair
 
 
 def at(text: str, base: float, *, left: float = 72, size: float = 10, page: int = 1, **more: object) -> Line:
@@ -21,6 +22,11 @@ def row(base: float, *cells: tuple[float, str]) -> Line:
 
 def prose(letter: str, base: float, count: int, *, left: float = 72) -> list[Line]:
     return [at(f"line {n} of the text {letter}", base - 12 * n, left=left) for n in range(count)]
+
+
+def repaired(repair: Repair, pages: Pages) -> tuple[list[list[Line]], list[Edit]]:
+    edits: list[Edit] = []
+    return repair(pages, edits), edits
 
 
 def texts(pages: list[list[Line]]) -> list[str]:

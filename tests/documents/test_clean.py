@@ -9,7 +9,7 @@ from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import HYPHEN, lines_of_text
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.hyphens import hyphens
-from tests.documents.made_lines import at
+from tests.documents.made_lines import at, repaired
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ from tests.documents.made_lines import at
     ],
 )
 def test_characters(text: str, wanted: str, kinds: list[str]) -> None:
-    [[line]], edits = characters([[at(text, 0)]])
+    [[line]], edits = repaired(characters, [[at(text, 0)]])
     assert line.text == wanted
     assert [edit.kind for edit in edits] == kinds
 
 
 def joined(*lines: str) -> str:
     """The text of lines one below the other, some of which end within a word."""
-    (fixed,), edits = hyphens(characters([[at(text, -12 * row) for row, text in enumerate(lines)]])[0])
+    (fixed,), edits = repaired(hyphens, characters([[at(text, -12 * row) for row, text in enumerate(lines)]], []))
     assert {edit.kind for edit in edits} <= {"hyphen joined"}
     return " ".join(line.text for line in fixed)
 
@@ -88,15 +88,15 @@ def test_hyphens_that_only_divide_are_another_character() -> None:
 
 
 def test_words_go_on_over_the_page_and_not_in_its_notes() -> None:
-    fixed, edits = hyphens([[at(f"a pre{HYPHEN}", 10)], [at("diction", 700, page=2)]])
+    fixed, edits = repaired(hyphens, [[at(f"a pre{HYPHEN}", 10)], [at("diction", 700, page=2)]])
     assert [[line.text for line in page] for page in fixed] == [["a prediction"], []]
     assert edits[0].before == "pre-\ndiction"
     lines = [at("and faster than the usual standard-", 70, size=9.5), at("1 See the book of the mill.", 39, size=7.5)]
-    assert hyphens([lines])[0] == [lines]
+    assert hyphens([lines], []) == [lines]
 
 
 def lay_out(text: str) -> str:
-    return compose(repair_pages([lines_of_text(text, 1)])[0]).text
+    return compose(repair_pages([lines_of_text(text, 1)], [])).text
 
 
 def test_wrapped_lines_become_paragraphs() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import pytest
 
 from specextend_cli.documents.cleaning import repair_pages
-from specextend_cli.documents.document import Edit
 from specextend_cli.documents.layout import compose, outline_headings
-from specextend_cli.documents.line import Line
+from specextend_cli.documents.line import Line, Repair
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.repairs.hyphens import drop_caps
 from specextend_cli.documents.repairs.line_numbers import line_numbers
@@ -18,10 +16,8 @@ from specextend_cli.documents.repairs.notes import interruptions, remove_note_ma
 from specextend_cli.documents.repairs.order import columns, list_markers, reading_order, side_headings
 from specextend_cli.documents.repairs.rows import empty_cells
 from specextend_cli.documents.repairs.running import running_lines
-from tests.documents.made_lines import at, prose, row, texts
+from tests.documents.made_lines import at, prose, repaired, row, texts
 from tests.documents.raw_pdf import raw_pdf, show
-
-Repair = Callable[[list[list[Line]]], tuple[list[list[Line]], list[Edit]]]
 
 TITLE, SIDE = at("A title over the page", 740, size=18), at("Results", 640, left=36, size=13)
 NOTE = [at("1 Pub. L. No. 103-62, and", 100, size=7), at("another one that is cited.", 92, size=7)]
@@ -63,20 +59,20 @@ def in_columns(rows: tuple[tuple[str, str], ...], right: float = 320) -> list[Li
     ],
 )
 def test_what_is_out_of_its_place_is_moved_or_removed(repair: Repair, page: list[Line], order: list[int]) -> None:
-    fixed, edits = repair([page])
+    fixed, edits = repaired(repair, [page])
     assert texts(fixed) == [page[number].text for number in order]
     assert edits
 
 
 def test_columns_are_read_one_after_the_other() -> None:
-    fixed, edits = columns([[at("Waters", 740), *in_columns(HALVES), at("x" * 80, 600)]])
+    fixed, edits = repaired(columns, [[at("Waters", 740), *in_columns(HALVES), at("x" * 80, 600)]])
     lefts, rights = ([pair[side] for pair in HALVES] for side in (0, 1))
     assert texts(fixed) == ["Waters", *lefts, *rights, "x" * 80]
     assert [edit.kind for edit in edits] == ["column"]
 
 
 def test_a_drop_cap_that_a_file_holds_elsewhere_joins_its_line() -> None:
-    assert drop_caps([[CAP, TITLE, RIVER]])[0] == [[TITLE, RIVER._replace(text=f"T{RIVER.text}")]]
+    assert drop_caps([[CAP, TITLE, RIVER]], []) == [[TITLE, RIVER._replace(text=f"T{RIVER.text}")]]
 
 
 TWICE = [
@@ -135,7 +131,7 @@ TURNED = [*prose("a", 700, 4), at("a word that is turned", 900, turn=1), at("ano
     ],
 )
 def test_what_only_looks_like_it_stays(repair: Repair, page: list[Line]) -> None:
-    assert repair([page]) == ([page], [])
+    assert repaired(repair, [page]) == ([page], [])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -159,8 +155,8 @@ def test_no_repair_by_position_loses_a_line(seed: int) -> None:
         for n in range(chance.randrange(1, 60))
     ]
     for repair in (reading_order, interruptions, empty_cells):
-        assert sorted(texts(repair([page, page])[0])) == sorted(texts([page, page]))
-    assert repair_pages([page])
+        assert sorted(texts(repair([page, page], []))) == sorted(texts([page, page]))
+    assert repair_pages([page], [])
 
 
 # ---------------------------------------------------------------------------------- sentences that notes interrupt
@@ -174,7 +170,7 @@ def page_of(number: int, *lines: Line) -> list[Line]:
 def test_a_sentence_goes_on_above_the_notes_of_its_page(rest: str) -> None:
     first, prior = at("A paragraph that begins here and has two lines, and", 700), at("Another one ends.", 740)
     pages = [page_of(1, prior, first, CUT, *NOTE), page_of(2, at(rest, 740), *prose("a", 700, 3))]
-    fixed, edits = interruptions(pages)
+    fixed, edits = repaired(interruptions, pages)
     assert fixed == [page_of(1, prior, *NOTE, first, CUT), pages[1]]
     assert [(edit.kind, edit.page) for edit in edits] == [("moved", 1)] * 2
     assert f"{first.text} {CUT.text} {rest}" in compose(fixed).text.split("\n\n")
@@ -183,10 +179,10 @@ def test_a_sentence_goes_on_above_the_notes_of_its_page(rest: str) -> None:
 def test_notes_in_the_size_of_the_text_have_raised_numbers() -> None:
     notes = [at("¹By the mill, in the year of the flood.", 660), at("It is lost.", 648)]
     rest = page_of(2, at("agency and ends.", 740), *prose("a", 700, 9))
-    fixed, _ = interruptions([page_of(1, at("Ended.", 740), CUT, *notes), rest])
+    fixed = interruptions([page_of(1, at("Ended.", 740), CUT, *notes), rest], [])
     assert fixed[0] == page_of(1, at("Ended.", 740), *notes, CUT)
     pages = [page_of(1, at("Ended.", 740), CUT, at("¹⁴C was measured in the wood and in the", 676)), rest]
-    assert interruptions(pages) == (pages, [])
+    assert repaired(interruptions, pages) == (pages, [])
 
 
 @pytest.mark.parametrize(
@@ -201,7 +197,7 @@ def test_notes_in_the_size_of_the_text_have_raised_numbers() -> None:
 )
 def test_notes_stay_where_they_interrupt_nothing(last: Line, following: Line | None) -> None:
     pages = [page_of(1, last, *NOTE), page_of(2, *([following] if following else []))]
-    assert interruptions(pages) == (pages, [])
+    assert repaired(interruptions, pages) == (pages, [])
 
 
 def test_a_capital_goes_on_behind_a_full_line_only() -> None:
@@ -268,14 +264,11 @@ def test_line_numbers_begin_again_or_count_on() -> None:
         return [at(f"{first + n}\ta line of text that is long", 700 - 20 * n, page=page) for n in range(10)]
 
     for first in (1, 11):
-        fixed, edits = line_numbers([numbered(1, 1), numbered(2, first)])
+        fixed, edits = repaired(line_numbers, [numbered(1, 1), numbered(2, first)])
         assert set(texts(fixed)) == {"a line of text that is long"}
         assert len(edits) == 20
     pages = [numbered(1, 1), [at("text", 700)]]
-    assert line_numbers(pages) == (pages, [])
-
-
-# ------------------------------------------------------------------------------------------------ --------- headings
+    assert repaired(line_numbers, pages) == (pages, [])
 
 
 def test_the_outline_finds_headings_over_lines_and_near_their_page() -> None:

@@ -9,7 +9,7 @@ import pytest
 from specextend_cli.documents.line import Line, lines_of_text
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.repairs.running import KEPT, running_lines
-from tests.documents.made_lines import at
+from tests.documents.made_lines import at, repaired
 from tests.documents.made_pdfs import SENTENCES, Sheets, wrap
 from tests.documents.raw_pdf import raw_pdf, show
 
@@ -34,7 +34,7 @@ def paged(number: int, head: str = "", foot: str = "") -> list[Line]:
 )
 def test_heads_and_feet_go(heads: Sequence[str], feet: Sequence[str]) -> None:
     pages = [paged(n, head, foot) for n, (head, foot) in enumerate(zip(heads, feet, strict=True), 1)]
-    fixed, edits = running_lines(pages)
+    fixed, edits = repaired(running_lines, pages)
     assert fixed == [paged(n) for n in range(1, len(pages) + 1)]
     assert sorted(edit.before for edit in edits) == sorted(filter(None, (*heads, *feet)))
 
@@ -60,17 +60,17 @@ def invoice(n: int, stones: int) -> list[Line]:
     ],
 )
 def test_what_only_looks_like_running_heads_stays(pages: list[list[Line]]) -> None:
-    assert running_lines(pages) == (pages, [])
+    assert repaired(running_lines, pages) == (pages, [])
 
 
 def test_a_large_title_that_returns_keeps_its_first_place() -> None:
     pages = [[at("Key Findings", 780, size=20, page=n), *paged(n)] for n in range(1, 5)]
-    assert running_lines(pages)[0] == [pages[0], *map(paged, range(2, 5))]
+    assert running_lines(pages, []) == [pages[0], *map(paged, range(2, 5))]
 
 
 def test_running_lines_in_text_files() -> None:
     texts = [f"THE TITLE\n\nThe text {'abcdef'[n]} goes on\nand on with {'uvwxyz'[n]}.\n\n{n + 1}" for n in range(6)]
-    fixed, _ = running_lines([lines_of_text(text, n) for n, text in enumerate(texts, 1)])
+    fixed = running_lines([lines_of_text(text, n) for n, text in enumerate(texts, 1)], [])
     assert [line.text for line in fixed[2]] == ["The text c goes on", "and on with w."]
     pages = [f"Order 77{n}\n\nDelivered to Paris\n\nTotal {100 + 7 * n}.00\n" for n in range(6)]
     text = read_bytes("orders.txt", "\f".join(pages).encode()).text
@@ -81,7 +81,7 @@ def test_running_lines_in_text_files() -> None:
 
 
 def test_in_a_short_document_the_first_head_and_the_last_foot_stay() -> None:
-    fixed, _ = running_lines([paged(n, "Report of the mill", "Confidential") for n in (1, 2)])
+    fixed = running_lines([paged(n, "Report of the mill", "Confidential") for n in (1, 2)], [])
     assert fixed == [paged(1, "Report of the mill"), paged(2, "", "Confidential")]
 
 

@@ -50,7 +50,7 @@ def parse(source: Source) -> Parsed:
     parsed.warnings += warnings
     try:
         root = html_root(text)
-        _read(root, parsed, set() if root is None else outside_of_article(root))
+        _read(root, parsed, outside_of_article(root))
     except MarkupError as error:
         what = f"{source.name} is an HTML page that cannot be read"
         raise InputError(what, why=str(error), fix="print it to PDF") from None
@@ -82,9 +82,7 @@ def read_xhtml(data: bytes, parsed: Parsed) -> None:
     _read(root, parsed)
 
 
-def _read(root: Any | None, parsed: Parsed, outside: Collection[Any] = ()) -> None:
-    if root is None:
-        return
+def _read(root: Any, parsed: Parsed, outside: Collection[Any] = ()) -> None:
     titles = ("".join(head.itertext()) for head in root.iterfind(".//{*}head/{*}title"))
     parsed.title = parsed.title or " ".join(next(titles, "").split())
     _walk(root, parsed, VisibilityFilter(root), outside)
@@ -119,7 +117,7 @@ def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
                 builder.end(tag, element)
             if element is not root:
                 builder.data(element.tail)
-    builder.close()
+    builder.flush(ends_table=True)
 
 
 def _part(element: Any, visibility: VisibilityFilter, outside: Collection[Any] = ()) -> Parsed:
@@ -172,7 +170,7 @@ class _ItemBuilder:
         if tag in _LISTS:
             self._lists.append(integer(attribute(element, "start"), 1) if tag == "ol" else None)
         if tag in _BLOCKS:
-            self._flush(ends_table=tag == "table")
+            self.flush(ends_table=tag == "table")
             self._open[tag] += 1
             if _KINDS.get(tag) == "row":
                 self._marker = self._marker_of(element) if tag == "li" else ""
@@ -186,7 +184,7 @@ class _ItemBuilder:
         if tag in _LISTS:
             self._lists.pop()
         if tag in _BLOCKS:
-            self._flush(ends_table=tag == "table")
+            self.flush(ends_table=tag == "table")
             self._open[tag] -= 1
             if _KINDS.get(tag) == "row":
                 self._marker = ""
@@ -195,15 +193,12 @@ class _ItemBuilder:
 
     def row(self, cells: list[Cell]) -> None:
         """Add a row of a table."""
-        self._flush()
+        self.flush()
         self._table.add(cells)
 
     def data(self, text: str | None) -> None:
         if text:
             self._text.append(text if self._open["pre"] else re.sub(r"\s+", " ", text))
-
-    def close(self) -> None:
-        self._flush(ends_table=True)
 
     def _marker_of(self, element: Any) -> str:
         """The marker of a list item: "- ", or in an ordered list its number, as "3. " or "c. "."""
@@ -228,7 +223,8 @@ class _ItemBuilder:
         """The text before position `end` of the block, enough to tell what a mark follows."""
         return "".join(self._text[max(end - 4, 0) : end])
 
-    def _flush(self, *, ends_table: bool = False) -> None:
+    def flush(self, *, ends_table: bool = False) -> None:
+        """End the block, and the table where it ends too."""
         text = "".join(self._text)
         self._text.clear()
         self._scripts = [None] * len(self._scripts)

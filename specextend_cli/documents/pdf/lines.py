@@ -17,7 +17,7 @@ from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.gaps import find_cells, parts, put_spaces
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
-from specextend_cli.documents.pdf.invisible import without_invisible
+from specextend_cli.documents.pdf.invisible import Box, without_invisible
 from specextend_cli.documents.pdf.legibility import UNREAD, read_ligatures
 from specextend_cli.documents.pdf.letters import (
     RIGHT_TO_LEFT,
@@ -27,9 +27,6 @@ from specextend_cli.documents.pdf.letters import (
     place_late_marks,
     put_together,
 )
-
-Box = tuple[float, float, float, float]
-"""Left, bottom, right, top of a page, in points."""
 
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _SPACE = "\x03"  # its number in most fonts
@@ -53,7 +50,7 @@ def page_lines(text: Any, number: int, maps: MappedPages) -> PageLines:
 
     Turned lines are measured as if the page were turned.
     """
-    box = text.page.get_cropbox()
+    box = Box(*text.page.get_cropbox())
     found = _lines(text, box, number)
     doubtful = is_doubtful("\n".join(line.text for line in found.lines), found.unmapped)
     if doubtful and (mapped := maps.page(number)):
@@ -76,13 +73,12 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     repairs = put_spaces(found) + order_letters(found)
     found = place_late_marks(found)
     found, invisible = without_invisible(found, page)
-    outside = {id(line) for line in found if _outside(line.head, box) and _outside(line.tail, box)}
-    if len(outside) == len(found):  # then the box of the page is wrong
-        outside.clear()
-    lines = [_line(line, number, repairs) for line in found if id(line) not in outside]
-    repairs += [
-        ("hidden text", text, "") for text in (*invisible, *(line.text for line in found if id(line) in outside))
-    ]
+    # Where no line is inside, the box of the page is wrong.
+    inside = [line for line in found if not (_outside(line.head, box) and _outside(line.tail, box))] or found
+    kept = set(map(id, inside))
+    lines = [_line(line, number, repairs) for line in inside]
+    invisible += [line.text for line in found if id(line) not in kept]
+    repairs += [("hidden text", text, "") for text in invisible]
     edits = [Edit(kind, number, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     return PageLines(lines, edits, glyphs.unmapped())
 
@@ -149,7 +145,7 @@ def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
 def _outside(glyph: Glyph, box: Box) -> bool:
     """True if a character is completely outside of the page."""
     (x, y), size = glyph.center, glyph.size
-    low, high = sorted((box[0], box[2])), sorted((box[1], box[3]))
+    low, high = sorted((box.left, box.right)), sorted((box.bottom, box.top))
     return not (low[0] - size < x < low[1] + size and high[0] - size < y < high[1] + size)
 
 

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import CELL_SEPARATOR, HYPHEN, Line, Pages, Repaired
+from specextend_cli.documents.line import CELL_SEPARATOR, HYPHEN, Line, Pages
 
 WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
 HYPHENS = ("-", "\N{HYPHEN}", HYPHEN)
@@ -129,10 +129,9 @@ def is_below(here: Line, there: Line) -> bool:
     return alike and 0 < here.base - there.base < 2.5 * here.size
 
 
-def hyphens(pages: Pages) -> Repaired:
+def hyphens(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
     """Rejoin words divided at line ends; the words of the document distinguish "third-party" from "govern-ment"."""
     known = compounds(pages)
-    edits: list[Edit] = []
     fixed = [list(page) for page in pages]
     places = [(p, i) for p, page in enumerate(fixed) for i in range(len(page))]
     for (p, i), (q, j) in pairwise(places):
@@ -144,7 +143,7 @@ def hyphens(pages: Pages) -> Repaired:
         edits.append(Edit("hyphen joined", here.page, f"{here.text[start:-1]}-\n{there.text[:end]}", whole[start:]))
         fixed[p][i] = here._replace(text=whole)
         fixed[q][j] = there._replace(text=there.text[end:].lstrip())
-    return [[line._replace(text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
+    return [[line._replace(text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed]
 
 
 def joined(text: str, following: str, known: Compounds) -> str:
@@ -180,9 +179,8 @@ def _code(here: Line, there: Line) -> tuple[str, int] | None:
     return f"{here.text[:-1]}-{code}", len(code)
 
 
-def drop_caps(pages: Pages) -> Repaired:
+def drop_caps(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
     """Join a capital at least 1.6 times as large as the lines to its right with the first of them."""
-    edits: list[Edit] = []
     words = cache(lambda: vocabulary(pages))
     fixed = [list(page) for page in pages]
     for lines in fixed:
@@ -197,7 +195,7 @@ def drop_caps(pages: Pages) -> Repaired:
                 edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", text))
                 lines[lines.index(line)] = line._replace(text=text)
                 lines.remove(letter)
-    return fixed, edits
+    return fixed
 
 
 def _begins(letter: Line, line: Line) -> bool:

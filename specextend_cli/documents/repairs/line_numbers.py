@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, Repaired, plain, runs
+from specextend_cli.documents.line import Line, Pages, plain, runs
 
 # Also raised ones, which are smaller than the text beside them.
 _NUMBERED = re.compile(r"(\d{1,4}|[⁰¹²³⁴-⁹]{1,4})(?:\s+(?=\S)|(?<=[⁰¹²³⁴-⁹])(?=\S)|$)")
@@ -19,13 +19,12 @@ _LONG = 20  # characters of the average line of text; the items of a list are sh
 _GOING_ON = 0.2  # of the lines of text begin in lower case, which the items of a list do not
 
 
-def line_numbers(pages: Pages) -> Repaired:
+def line_numbers(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
     """Remove numbers that count up down the left of prose in one column of several pages.
 
     One page is enough where they are many and begin with 1. Near such pages a few are enough, as on the last page.
     """
     found = [_longest(page) for page in pages]
-    edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for at, (page, run) in enumerate(zip(pages, found, strict=True)):
         numbered = _FEW <= len(run) <= _MOST and _beside_prose(page, run)
@@ -35,7 +34,7 @@ def line_numbers(pages: Pages) -> Repaired:
             fixed.append(_without(page, run, edits))
         else:
             fixed.append(list(page))
-    return fixed, edits
+    return fixed
 
 
 def _longest(page: Sequence[Line]) -> list[Line]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line, Pages, Repaired, body_size, page_by_page
+from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line, Pages, body_size, page_by_page
 from specextend_cli.documents.line import plain as as_plain
 
 _DIGITS = "⁰¹²³⁴-⁹"
@@ -75,7 +75,7 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
     return _LETTER.sub(plain, _NOTE_MARK.sub(removed, text))
 
 
-def interruptions(pages: Pages) -> Repaired:
+def interruptions(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
     """Move what interrupts a sentence above the paragraph of that sentence, as far as it is on its page.
 
     What is on a later page, or between two parts of one column, comes behind the rest of the paragraph. Nothing moves
@@ -84,7 +84,6 @@ def interruptions(pages: Pages) -> Repaired:
     lines = [line for page in pages for line in page]
     body = body_size(lines)
     long = {page[0].page for page in pages if len(page) > _MAX_LINES}
-    edits: list[Edit] = []
     at = 0
     while body != 1 and at < len(lines):
         moved: list[Line] = []
@@ -94,7 +93,7 @@ def interruptions(pages: Pages) -> Repaired:
         edits += [Edit("moved", line.page, line.text, line.text) for line in moved]
         at += len(moved) or 1
     ends = accumulate(map(len, pages))  # a line never leaves its page
-    return [lines[end - len(page) : end] for page, end in zip(pages, ends, strict=True)], edits
+    return [lines[end - len(page) : end] for page, end in zip(pages, ends, strict=True)]
 
 
 def _is_open(lines: Sequence[Line], at: int, body: float) -> bool:

@@ -60,19 +60,20 @@ def numbered(lines: Sequence[Line]) -> list[str | None]:
     Of the numbers of a line that is the one which increases with the pages most steadily.
     """
     found = [list(_NUMBER.finditer(line.text)) for line in lines]
-    best, place, most = Counter[int](), -1, 0
+    offsets: list[int | None] = [None] * len(lines)
+    place, most = 0, 0
     for k in range(max(map(len, found), default=0)):
-        at_k = [_page_number(line, numbers, k) for line, numbers in zip(lines, found, strict=True)]
-        offsets = [None if number is None else number - line.page for number, line in zip(at_k, lines, strict=True)]
-        steady = sum(a == b and a is not None for a, b in pairwise(offsets))
+        at_k = [_offset(line, numbers, k) for line, numbers in zip(lines, found, strict=True)]
+        steady = sum(a == b and a is not None for a, b in pairwise(at_k))
         if steady > most:
-            best, place, most = Counter(offset for offset in offsets if offset is not None), k, steady
+            offsets, place, most = at_k, k, steady
+    counts = Counter(offsets)
     texts: list[str | None] = []
-    for line, numbers in zip(lines, found, strict=True):
-        number = _page_number(line, numbers, place) if place >= 0 else None
+    for line, numbers, offset in zip(lines, found, offsets, strict=True):
+        begins = 0 < place < len(numbers) and numbers[place][0] == "1"  # the first page of a numbered chapter
         if not numbers and _ROMAN.match(" ".join(line.text.split()).strip("-–—•|[]() ")):
             texts.append("#")
-        elif number is not None and (best[number - line.page] > 1 or _begins(numbers, place)):
+        elif offset is not None and (counts[offset] > 1 or begins):
             start, end = numbers[place].span()
             texts.append(f"{line.text[:start]}#{line.text[end:]}")
         else:
@@ -80,16 +81,11 @@ def numbered(lines: Sequence[Line]) -> list[str | None]:
     return texts
 
 
-def _begins(numbers: Sequence[re.Match[str]], k: int) -> bool:
-    """True if number `k` of a line is that of the first page of a numbered chapter."""
-    return 0 < k < len(numbers) and numbers[k][0] == "1"
-
-
-def _page_number(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | None:
-    """Number `k` of a line where it may be a page number."""
-    if k >= len(numbers) or len(numbers[k][0]) > _DIGITS:
+def _offset(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | None:
+    """How far number `k` of a line is from the number of its page, where it may be that of the page."""
+    if k >= len(numbers) or len(numbers[k][0]) > _DIGITS or is_labelled(line.text[: numbers[k].end()]):
         return None
-    return None if is_labelled(line.text[: numbers[k].end()]) else int(numbers[k][0])
+    return int(numbers[k][0]) - line.page
 
 
 def is_labelled(text: str) -> bool:

@@ -8,17 +8,7 @@ from functools import cache, reduce
 from itertools import chain, pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import (
-    CELL_SEPARATOR,
-    EMPTY_CELL,
-    HYPHEN,
-    Line,
-    Pages,
-    Repaired,
-    page_by_page,
-    pieces,
-    runs,
-)
+from specextend_cli.documents.line import CELL_SEPARATOR, EMPTY_CELL, HYPHEN, Line, Pages, page_by_page, pieces, runs
 from specextend_cli.documents.repairs.hyphens import compounds, joined
 from specextend_cli.documents.repairs.notes import NOTE_NUMBER
 
@@ -39,10 +29,9 @@ _Row = tuple[Line, list[Line]]
 """A line, and its cells."""
 
 
-def wrapped_cells(pages: Pages) -> Repaired:
+def wrapped_cells(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
     """Join the lines of each cell whose middle, or first line, is at the height of its row, and these cells."""
     known = cache(lambda: compounds(pages))
-    edits: list[Edit] = []
 
     def text_of(cell: Sequence[Line]) -> str:
         return reduce(lambda text, following: joined(text, following, known()), (line.text for line in cell))
@@ -61,7 +50,7 @@ def wrapped_cells(pages: Pages) -> Repaired:
         base = next(cell[0].base for cell in cells if len(cell) == 1)
         return [lines[0]._replace(text=text, left=_left(cells[0]), right=_right(cells[-1]), base=base, gaps=gaps)]
 
-    return [[line for row in runs(runs(page, _goes_on), _is_level) for line in row_of(row)] for page in pages], edits
+    return [[line for row in runs(runs(page, _goes_on), _is_level) for line in row_of(row)] for page in pages]
 
 
 def _goes_on(cell: Sequence[Line], line: Line) -> bool:

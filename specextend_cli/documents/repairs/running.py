@@ -13,7 +13,7 @@ from statistics import median
 from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, Repaired, body_size
+from specextend_cli.documents.line import Line, Pages, body_size
 from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, is_labelled, modulo_digits, numbered
 
 KEPT = "running head kept"
@@ -32,34 +32,28 @@ Edges = Sequence[tuple[str, list[Line]]]
 """The lines at the "top" and "bottom" of all pages, and those "across" them: see `_edges`."""
 
 
-def running_lines(pages: Pages) -> Repaired:
+def running_lines(pages: Pages, edits: list[Edit]) -> list[list[Line]]:
     """Remove lines that recur at the edge of several pages and differ in nothing but their page numbers.
 
     Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
     """
     edges: Edges = [edge for page in pages for edge in _edges(page)]
     statistics = _Statistics(pages)
-    groups, titles = _running(edges, statistics)
-    counting = list(_counting(edges, statistics))
-    titles -= {id(line) for group in counting for line in group.lines}
-    groups += (*counting, *_repeated(pages, edges, statistics))
-    if statistics.body != 1:
-        groups.append(_Group(_chapter_heads(pages, edges, statistics.body), alone=False))
-    before = _lines_to_remove(edges, groups, titles)
+    groups = [*_running(edges, statistics), *_counting(edges, statistics), *_repeated(pages, edges, statistics)]
+    groups.append(_Group(_chapter_heads(pages, edges, statistics.body), alone=False))
+    before = _lines_to_remove(edges, groups)
     shares = _shares(pages, before - {id(line) for group in groups if group.alone for line in group.lines})
     small = [g for g in groups if g.alone or not g.lines or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
-    removed = _lines_to_remove(edges, small, titles)
+    removed = _lines_to_remove(edges, small)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
-    edits, fixed = [], []
     for page in pages:
         for line in page:
             if id(line) in removed:
                 edits.append(Edit(_running_kind(line, page), line.page, line.text))
             elif id(line) in before:
                 edits.append(Edit(KEPT, line.page, line.text, line.text))
-        fixed.append([line for line in page if id(line) not in removed])
-    return fixed, edits
+    return [[line for line in page if id(line) not in removed] for page in pages]
 
 
 class _Group(NamedTuple):
@@ -90,20 +84,16 @@ class _Statistics:
         return " ".join(line.text.split()) if self.is_large(line) and not ALONE.fullmatch(key) else key
 
 
-def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[int]]:
-    """The groups of recurring lines, and the ids of titles that later pages repeat."""
+def _running(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
+    """The groups of recurring lines, without the first line of a title, which later pages repeat."""
     returning: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
     for where, lines in edges:
         for line in lines:
             returning[where, statistics.key(line)].append(line)
-    groups: list[_Group] = []
-    titles: set[int] = set()
     for (_, key), found in returning.items():
         for group in _same(_steady(found), key, statistics):
-            if statistics.is_large(group[0]) and not ALONE.fullmatch(key):
-                titles.add(id(group.pop(0)))
-            groups.append(_Group(group, ALONE.fullmatch(key) is not None))
-    return groups, titles
+            alone = ALONE.fullmatch(key) is not None
+            yield _Group(group[statistics.is_large(group[0]) and not alone :], alone)
 
 
 def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
@@ -188,12 +178,12 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
     yield from filter(statistics.recurs, texts.values())
 
 
-def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int]) -> set[int]:
+def _lines_to_remove(edges: Edges, groups: Iterable[_Group]) -> set[int]:
     """The ids of the lines to be removed: running lines, from the edge inward."""
     running = {id(line) for group in groups for line in group.lines}
     removed: set[int] = set()
     for _, lines in edges:
-        inward = list(takewhile(lambda line: id(line) in running and id(line) not in titles, lines[:_EDGE]))
+        inward = list(takewhile(lambda line: id(line) in running, lines[:_EDGE]))
         removed.update(id(line) for line in _apart(inward, lines))
     return removed
 
