@@ -5,12 +5,11 @@ A drafter is under its gate: trees are of the size that pays, and working sets a
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from time import perf_counter
 
 import torch
-from torch import Tensor
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.cuda.capture import turn
@@ -60,8 +59,13 @@ def decode(
     started = perf_counter()
     is_whole = isinstance(target, TransformersTarget)
     chunks = [(0, len(prompt))] if is_whole else prefill_chunks(len(prompt), prefill_chunk, shared_prefix)
-    logits = yield from _prefill(target, drafter, prompt, chunks)
-    choice = sampler.choose(logits)
+    for start, end in chunks:
+        yield Prefilling(start, len(prompt), perf_counter() - started)
+        ids = upload(prompt[start:end], target.lm.device)
+        wanted = drafter.feature_layers if drafter.reads_prompt or end == len(prompt) else ()
+        out = target.prefill(ids, features=wanted)
+        drafter.observe(prompt[start:end], out.features, ids)
+    choice = sampler.choose(out.logits)
     tokens = choice.tolist()
     sampler.commit(choice[None])
     drafter.observe(tokens, None, choice)
@@ -115,21 +119,6 @@ def prefill_chunks(tokens: int, chunk: int, shared_prefix: int = 0) -> list[tupl
     """
     shared_prefix = min(shared_prefix, tokens - 1)
     return list(pairwise([*range(0, shared_prefix, chunk), *range(shared_prefix, tokens, chunk), tokens]))
-
-
-def _prefill(
-    target: Target | TransformersTarget, drafter: Drafter, prompt: Sequence[int], chunks: Sequence[tuple[int, int]]
-) -> Generator[Event, None, Tensor]:
-    """Let target and drafter read the prompt; returns the logits [1, vocabulary] of its last token."""
-    started, logits = perf_counter(), torch.empty(0)
-    for start, end in chunks:
-        yield Prefilling(start, len(prompt), perf_counter() - started)
-        ids = upload(prompt[start:end], target.lm.device)
-        wanted = drafter.feature_layers if drafter.reads_prompt or end == len(prompt) else ()
-        out = target.prefill(ids, features=wanted)
-        drafter.observe(prompt[start:end], out.features, ids)
-        logits = out.logits
-    return logits
 
 
 def _draft(target: Target | TransformersTarget, drafter: Drafter, gate: DraftGate, shape: TreeShape) -> DraftTree:
