@@ -171,15 +171,8 @@ def accept(tree: DraftTree, choice: Tensor) -> tuple[list[int], list[int]]:
     because siblings are distinct. The host reads the choice and nothing else.
     """
     chosen: list[int] = choice.tolist()
-    if len(tree) == 1:
-        return [0], chosen
-    tokens, parents = tree.tokens, tree.parents
-    depths = [0] * len(chosen)  # of the paths of right nodes, else -1
-    for node in range(1, len(chosen)):
-        above = parents[node]
-        is_right = depths[above] >= 0 and tokens[node] == chosen[above]
-        depths[node] = depths[above] + 1 if is_right else -1
-    path = [max(range(len(chosen)), key=depths.__getitem__)]
-    while path[0]:
-        path.insert(0, parents[path[0]])
+    path = [0]
+    for node in range(1, len(tree)):  # children come after their parents
+        if tree.parents[node] == path[-1] and tree.tokens[node] == chosen[path[-1]]:
+            path.append(node)
     return path, [chosen[node] for node in path]
