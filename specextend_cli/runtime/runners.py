@@ -76,7 +76,8 @@ def run_natively(lm: LanguageModel, heads: Sequence[EagleHead] = (), *, exact: b
 
     if lm.device.type != "cpu" or not is_loaded():
         return
-    for model in (lm, *heads):
+    models: list[LanguageModel | EagleHead] = [lm, *heads]
+    for model in models:
         try:
             use_natively(model, exact=exact and model is lm)
         except NotOursError as error:  # noqa: PERF203 - there are a few
