@@ -135,7 +135,7 @@ class _Reader:
         self.prompts += 1
         # A cache that grows loses its rows.
         same = boundary == shared_prefix and known[:shared_prefix] == list(prompt[:shared_prefix])
-        same = same and self.cache.capacity >= len(prompt) and self.cache.can_roll_back(shared_prefix)
+        same = same and self.cache.capacity >= len(prompt) and self.cache.states.is_marked(shared_prefix)
         kept = shared_prefix if same else 0
         if kept:
             self.cache.rollback(kept)
@@ -149,7 +149,7 @@ class _Reader:
             yield Prefilling(start, len(prompt), perf_counter() - started)
             self.logits = self.target.prefill(tokens[start:end]).logits
             if end == shared_prefix:
-                self.cache.mark()
+                self.cache.states.mark(end)
         self._known = asked
         yield Prefilled(len(prompt), perf_counter() - started)
 

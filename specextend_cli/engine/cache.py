@@ -215,7 +215,7 @@ class KVCache(Cache):
     def rollback(self, length: int | None = None) -> None:
         """Forget every row after the committed ones, or after the first `length` of them.
 
-        With states, `length` is 0 or was given to `mark`; RuntimeError if not.
+        With states, `length` is 0 or was given to `states.mark`; RuntimeError if not.
         """
         self.states.drop()
         length = self.length if length is None else length
@@ -232,14 +232,6 @@ class KVCache(Cache):
     def gather(self, positions: Tensor) -> list[Tensor]:
         """Copies [2, layers, slots, kv_heads, n, head_dim] of the rows at `positions` [n] in each of `buffers`."""
         return [buffer.index_select(4, positions) for buffer in self.buffers]
-
-    def mark(self) -> None:
-        """Remember what is committed, so that `rollback` can go back to it; only states need it."""
-        self.states.mark(self.length)
-
-    def can_roll_back(self, length: int) -> bool:
-        """Whether `rollback` can go back to the first `length` committed tokens."""
-        return length <= self.length and self.states.is_marked(length)
 
     def append(self, rows: Sequence[Tensor]) -> None:
         """Commit rows, as `gather` returns them, that were computed elsewhere; states are as they were."""

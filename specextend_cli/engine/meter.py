@@ -70,8 +70,6 @@ class Meter:
                 self._hits = self._hits + event.attention
                 if self._plain_seconds:
                     self._retrieved += event.seconds / self._plain_seconds
-            case _:
-                pass
 
     def _compare(self, step: Accepted) -> None:
         self._plain_seconds = step.plain_seconds
@@ -94,16 +92,11 @@ class Meter:
         """Decoding speed, without prefill."""
         return (self.stepped + self.batched_tokens) / self.decode_seconds if self.decode_seconds else 0.0
 
-    @property
-    def single_speed(self) -> float:
-        """Tokens a second of single sequences; 0.0 before any step."""
-        seconds = self.decode_seconds - self.batched_seconds
-        return self.stepped / seconds if seconds else 0.0
-
-    @property
-    def batched_speed(self) -> float:
-        """Tokens a second of all sequences of a batch together; 0.0 before any step."""
-        return self.batched_tokens / self.batched_seconds if self.batched_seconds else 0.0
+    def speed(self, *, batched: bool) -> float:
+        """Tokens a second of all sequences of a batch together, or of single ones; 0.0 before any step."""
+        single = self.stepped, self.decode_seconds - self.batched_seconds
+        tokens, seconds = (self.batched_tokens, self.batched_seconds) if batched else single
+        return tokens / seconds if seconds else 0.0
 
     @property
     def stepped(self) -> int:

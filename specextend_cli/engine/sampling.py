@@ -24,8 +24,6 @@ from specextend_cli.engine.native.kernels import choose
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, root
 
-_BLOCK = 256  # columns whose maximum is found first
-
 
 class Sampler:
     """Chooses tokens for one sequence or, in a batch, for each of several, which are sampled alike but for their seeds.
@@ -72,15 +70,16 @@ class Sampler:
 
         Row i belongs to node i of `tree`, whose root is committed; without a tree, to the end of sequence i.
         """
-        if self.config.greedy and logits.device.type == "cpu" and logits.dtype == torch.float32 and native.is_loaded():
-            # One call: dozens of small operations of torch cost more than the choice.
-            penalty, ngram = self.config.repetition_penalty, self.config.no_repeat_ngram
-            if tree is not None:
-                return choose(logits, self.context[0], tree, penalty, ngram)
-            rows = zip(logits.split(1), self.context, self._emitted, strict=True)
-            chosen = [choose(row, output[-count:], root(0), penalty, ngram) for row, output, count in rows]
-            return torch.cat(chosen)
-        return _largest(self.ranking(logits, tree))
+        if logits.device.type != "cpu" or not native.is_loaded():
+            return self.ranking(logits, tree).argmax(-1)
+        # One call: dozens of small operations of torch cost more than a greedy choice.
+        penalty, ngram = self.config.repetition_penalty, self.config.no_repeat_ngram
+        if not self.config.greedy or logits.dtype != torch.float32:
+            logits, penalty, ngram = self.ranking(logits, tree), 1.0, 0
+        if tree is not None:
+            return choose(logits, self.context[0], tree, penalty, ngram)
+        rows = zip(logits.split(1), self.context, self._emitted, strict=True)
+        return torch.cat([choose(row, output[-count:], root(0), penalty, ngram) for row, output, count in rows])
 
     def ranking(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
         """The scores [n, vocabulary] float32 that `choose` maximizes: penalized logits, or p / e when sampling."""
@@ -115,19 +114,6 @@ class Sampler:
         rows = torch.cat((self.context.expand(n, -1), own[:, 1:]), 1)
         source = torch.arange(rows.shape[1], device=self.device) - (deepest - nodes.depths)[:, None]
         return torch.where(source < 0, -1, rows.gather(1, source.clamp(min=0)))
-
-
-def _largest(rows: Tensor) -> Tensor:
-    """The index of each row's first maximum: the block with it, then the column in the block.
-
-    On CPUs amax is several times as fast as argmax.
-    """
-    if rows.device.type != "cpu" or rows.shape[-1] % _BLOCK:
-        return rows.argmax(-1)
-    blocks: Tensor = rows.unflatten(-1, (-1, _BLOCK))
-    block = blocks.amax(-1).argmax(-1)
-    column: Tensor = blocks[torch.arange(len(rows)), block].argmax(-1)
-    return block * _BLOCK + column
 
 
 def _warpers(config: Sampling) -> LogitsProcessorList:

@@ -23,16 +23,13 @@ class Stop:
 
     def __call__(self, new: list[int]) -> tuple[list[int], Reason | None]:
         """The part of `new` that is emitted, the end token included, and why decoding ends there, or None."""
-        reason: Reason | None = None
+        new = new[: self.max_tokens - self.count]
+        reason: Reason | None = "length" if self.count + len(new) == self.max_tokens else None
         at = next((i for i, token in enumerate(new) if token in self.eos), None)
         if at is not None:
             new, reason = new[: at + 1], "eos"
-        if self.count + len(new) >= self.max_tokens:
-            cut = self.max_tokens - self.count
-            reason = reason if len(new) <= cut and reason else "length"
-            new = new[:cut]
-        cut_text = self.until(new) if self.until else None
-        if cut_text is not None:
-            new, reason = new[:cut_text], "stop"
+        kept = self.until(new) if self.until else None
+        if kept is not None:
+            new, reason = new[:kept], "stop"
         self.count += len(new)
         return new, reason

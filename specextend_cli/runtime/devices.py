@@ -132,12 +132,10 @@ def share(groups: Path) -> int | None:
 def this_machine(device: str = "auto") -> Machine:
     """The device that `device` means, without importing torch."""
     number = int(device.partition(":")[2] or 0)
-    if device == "auto" or device.startswith("cuda"):
-        found = _gpu_memory(number) if built_for_cuda() else None
+    if (device == "auto" or device.startswith("cuda")) and built_for_cuda():
+        found = _gpu_memory(number)
         if found is not None:
             return Machine("cuda", found)
-        if built_for_cuda() and _NVIDIA.exists() and (unlisted := _free_by_torch(number)) is not None:
-            return Machine("cuda", unlisted)
     free = int(min(psutil.virtual_memory().available, _group_memory(_GROUPS)))
     if device == "mps":
         return Machine("mps", free)
@@ -164,18 +162,17 @@ def nvidia_smi(query: str, *options: str) -> list[str]:
 
 
 def _gpu_memory(number: int) -> int | None:
-    """Bytes that are free on a GPU that this process may use, by nvidia-smi; None where it does not say."""
+    """Bytes that are free on a GPU that this process may use, or None; by torch where nvidia-smi does not say.
+
+    It does not tell of parts of a GPU (MIG).
+    """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     ids = [str(number)] if visible is None else visible.split(",")[number : number + 1]
-    if not ids or not fullmatch(r"\s*(\d+|GPU-[0-9a-f-]+)\s*", ids[0]):
-        return None  # "" and "-1" hide all of them; parts of a GPU (MIG) are not listed so
-    with suppress(ValueError, IndexError):
-        return int(nvidia_smi("memory.free", f"--id={ids[0].strip()}")[0].split()[0]) << 20  # "81000 MiB"
-    return None
-
-
-def _free_by_torch(number: int) -> int | None:
-    """Bytes that are free on a GPU which nvidia-smi does not tell of: a part of one (MIG), or without that program."""
+    if ids and fullmatch(r"\s*(\d+|GPU-[0-9a-f-]+)\s*", ids[0]):  # "" and "-1" hide all of them
+        with suppress(ValueError, IndexError):
+            return int(nvidia_smi("memory.free", f"--id={ids[0].strip()}")[0].split()[0]) << 20  # "81000 MiB"
+    if not _NVIDIA.exists():
+        return None
     import torch
 
     return int(torch.cuda.mem_get_info(number)[0]) if number < torch.cuda.device_count() else None

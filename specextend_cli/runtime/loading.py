@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from specextend_cli.engine.plain import TransformersModel, TransformersTarget
     from specextend_cli.engine.target import Target
 
-HEAD_WINDOW = 1024
-"""Tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048."""
 _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
 
@@ -213,7 +211,7 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
         PublishedHead.read(path)
     checked_weights(path, "")
     of = (kind, "ngram", *(["table"] if (path / FILE).exists() else []))
-    draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=HEAD_WINDOW)
+    draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path))
     retrieval = replace(preset.retrieval, positions="compact")
     return preset.model_copy(update={"draft": draft, "retrieval": retrieval})
 

@@ -54,12 +54,12 @@ class Engine:
         return {name: value for name, value in asdict(self).items() if name not in ("model", "offline")}
 
     def __post_init__(self) -> None:
-        if self.draft is not None and self.draft not in DRAFTERS:
-            raise UsageError(f"there is no drafter {self.draft!r}", fix=format_or(DRAFTERS))
-        if self.draft_attention is not None and self.draft_attention not in get_args(Policy):
-            raise UsageError(f"there is no draft attention {self.draft_attention!r}", fix=format_or(get_args(Policy)))
+        for what, name, known in (
+            ("drafter", self.draft, DRAFTERS),
+            ("draft attention", self.draft_attention, get_args(Policy)),
+            ("attention", self.attention, get_args(Attention)),
+        ):
+            if name is not None and name not in known:
+                raise UsageError(f"there is no {what} {name!r}", fix=format_or(known))
         if self.temperature is not None and not 0 <= self.temperature < math.inf:
             raise UsageError(f"--temperature {self.temperature} is no temperature", fix="0, which is greedy, or more")
-        if self.attention not in get_args(Attention):
-            known = ", ".join(get_args(Attention))
-            raise UsageError(f"there is no attention {self.attention!r}", why=f"there are: {known}")

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,11 +76,12 @@ def run_natively(lm: LanguageModel, heads: Sequence[EagleHead] = (), *, exact: b
 
     if lm.device.type != "cpu" or not is_loaded():
         return
-    of_heads = [("the draft head", partial(use_natively, head, exact=False)) for head in heads]
-    for what, use in [("the model", partial(use_natively, lm, exact=exact)), *of_heads]:
+    models: list[LanguageModel | EagleHead] = [lm, *heads]
+    for model in models:
         try:
-            use()
+            use_natively(model, exact=exact and model is lm)
         except NotOursError as error:  # noqa: PERF203 - there are a few
+            what = "the model" if model is lm else "the draft head"
             yield Stage(f"{what} runs without native layers: {error}")
 
 

@@ -116,7 +116,7 @@ class Progress:
     @property
     def speed(self) -> float:
         """Tokens a second: of all sequences together while several are decoded in a batch, else of single ones."""
-        return self.meter.batched_speed if self.batch_size > 1 else self.meter.single_speed
+        return self.meter.speed(batched=self.batch_size > 1)
 
     @property
     def share(self) -> float | None:

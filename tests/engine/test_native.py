@@ -74,8 +74,9 @@ def test_top_k_is_that_of_softmax(kernels: str, columns: int, width: int) -> Non
 @pytest.mark.parametrize("columns", [7, 64, 1003])
 @pytest.mark.parametrize("penalty", [1.0, 1.3, 0.7])
 @pytest.mark.parametrize("ngram", [0, 1, 2, 4])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_the_choice_is_the_largest_of_the_sampler_s_ranking(
-    kernels: str, columns: int, penalty: float, ngram: int
+    kernels: str, columns: int, penalty: float, ngram: int, temperature: float
 ) -> None:
     random = torch.Generator().manual_seed(0)
     for committed in (1, 2, 30):
@@ -86,7 +87,8 @@ def test_the_choice_is_the_largest_of_the_sampler_s_ranking(
             # Few values, so that there are ties.
             logits = torch.randint(-3, 4, (nodes, columns), generator=random).float() / 3
             logits[-1, -1] = torch.nan if nodes == 9 and committed == 2 else torch.inf
-            sampler = Sampler(Sampling(repetition_penalty=penalty, no_repeat_ngram=ngram), logits.device)
+            how = Sampling(temperature, repetition_penalty=penalty, no_repeat_ngram=ngram)
+            sampler = Sampler(how, logits.device)
             sampler.commit(torch.tensor([context]))
             tree, before = DraftTree(tokens, parents, [1.0] * nodes), logits.clone()
             expected = sampler.ranking(logits, tree).argmax(-1)

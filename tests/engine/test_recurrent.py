@@ -143,12 +143,12 @@ def test_only_a_length_that_was_marked_is_gone_back_to(name: str, made: Make) ->
         cache.commit([0])
 
     step(3)
-    cache.mark()
+    cache.states.mark(cache.length)
     for token in (4, 5, 6):
         step(token)
     assert_same_states(cache, read_in_order(lm, [*tokens, 3, 4, 5, 6]))
-    assert cache.can_roll_back(31)
-    assert not cache.can_roll_back(30)
+    assert cache.states.is_marked(31)
+    assert not cache.states.is_marked(30)
     with pytest.raises(RuntimeError, match="30 tokens are not known"):
         cache.rollback(30)
     cache.rollback(31)

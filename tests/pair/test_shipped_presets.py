@@ -22,7 +22,7 @@ from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.source_kinds import LocalSource
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.loading import HEAD_WINDOW, describe, heads_of, with_head
+from specextend_cli.runtime.loading import describe, heads_of, with_head
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.prompts import PromptBuilder
@@ -130,7 +130,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     folder.mkdir()
     safeailab_3(folder, tiny_preset.tokenizer().get_vocab_size())
     changed = with_head(preset, folder)
-    assert (changed.draft.of, changed.draft.model, changed.draft.window) == (("eagle", "ngram"), "eagle", HEAD_WINDOW)
+    assert (changed.draft.of, changed.draft.model, changed.draft.window) == (("eagle", "ngram"), "eagle", 1024)
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
     generator, prompt = loaded(changed), prompt_of(changed, tmp_path)
     assert describe(generator.drafter) == f"blend ({says} + ngram)"

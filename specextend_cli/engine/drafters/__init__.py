@@ -1,24 +1,14 @@
 """Sources of draft trees."""
 
-from specextend_cli.engine.drafters.assistant import AssistantDrafter
-from specextend_cli.engine.drafters.base import Drafter, NoDrafter
-from specextend_cli.engine.drafters.blend import BlendDrafter
-from specextend_cli.engine.drafters.model import EagleDrafter, LMDrafter, ModelDrafter
-from specextend_cli.engine.drafters.ngram import NgramDrafter
-from specextend_cli.engine.drafters.table import NgramTableDrafter
-
-__all__ = [
-    "AssistantDrafter",
-    "BlendDrafter",
-    "Drafter",
-    "EagleDrafter",
-    "LMDrafter",
-    "ModelDrafter",
-    "NgramDrafter",
-    "NgramTableDrafter",
-    "NoDrafter",
-    "model_drafters",
-]
+from specextend_cli.engine.drafters.assistant import AssistantDrafter as AssistantDrafter
+from specextend_cli.engine.drafters.base import Drafter as Drafter
+from specextend_cli.engine.drafters.base import NoDrafter as NoDrafter
+from specextend_cli.engine.drafters.blend import BlendDrafter as BlendDrafter
+from specextend_cli.engine.drafters.model import EagleDrafter as EagleDrafter
+from specextend_cli.engine.drafters.model import LMDrafter as LMDrafter
+from specextend_cli.engine.drafters.model import ModelDrafter as ModelDrafter
+from specextend_cli.engine.drafters.ngram import NgramDrafter as NgramDrafter
+from specextend_cli.engine.drafters.table import NgramTableDrafter as NgramTableDrafter
 
 
 def model_drafters(drafter: Drafter) -> list[ModelDrafter]:

@@ -148,9 +148,8 @@ class AssistantDrafter(SuspendableDrafter):
         self._seen = self.target.length
         self._chosen = working_set(self.config, self._seen, scores, self.target.lm.device)
 
-    def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`."""
-        if self._is_idle or not len(self._state) or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
+    def _grown(self, shape: TreeShape) -> DraftTree:
+        if not len(self._state):  # it was suspended
             return root(self._last)
         device, keys = self.target.lm.device, self._keys()
         position = torch.full((1,), self.target.length, device=device)
@@ -165,7 +164,7 @@ class AssistantDrafter(SuspendableDrafter):
 
         last = torch.full_like(position, self._last)
         first = expand(last, torch.zeros_like(last), 0, torch.empty(0))
-        return self._checked(grow(self._last, first, expand, shape))
+        return grow(self._last, first, expand, shape)
 
     def _keys(self) -> dict[str, tuple[Tensor, Tensor]]:
         """What each kind of layer attends to: views, or copies of a working set, [1, kv heads, m, d]."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
@@ -111,7 +112,7 @@ def best_first(
 
 
 class SuspendableDrafter(Drafter):
-    """One with a model, which is suspended for a sequence, and for good once it fails.
+    """One with a model, which is suspended for a sequence, and for good once its scores are no numbers.
 
     `reads` are the hidden states that it observes while it is not suspended, `config` says what its attention sees.
     """
@@ -144,8 +145,15 @@ class SuspendableDrafter(Drafter):
         """See `Drafter`."""
         self._is_suspended = True
 
-    def _checked(self, tree: DraftTree) -> DraftTree:
-        """The tree, if its scores are numbers; a model whose scores are none drafts no more."""
+    @abstractmethod
+    def _grown(self, shape: TreeShape) -> DraftTree:
+        """A tree of more than its root, by a forward at least."""
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        """See `Drafter`."""
+        if self._is_idle or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
+            return root(self._last)
+        tree = self._grown(shape)
         if tree.is_finite:
             return tree
         self.failure = f"the {self.name} draft computes values that are not numbers"

@@ -26,8 +26,6 @@ class BlendDrafter(Drafter):
     name = "blend"
 
     def __init__(self, sources: Sequence[Drafter]) -> None:
-        if not sources:
-            raise ValueError("a blend needs at least one source")
         self.sources = tuple(sources)
         self.reads_prompt = any(source.reads_prompt for source in sources if source.feature_layers)
         self.calibration = Calibration()

@@ -23,7 +23,7 @@ from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
-from specextend_cli.engine.tree import DraftTree, root
+from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 
 _CHUNK = 64  # committed tokens that may wait for the next draft; more are read at once, as a prompt is
@@ -125,24 +125,16 @@ class ModelDrafter(SuspendableDrafter):
         self.working.choose(scores)
         self._in_prompt = False
 
-    def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`."""
-        if self._is_idle or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
-            return root(self._last)
-        if self._in_prompt:
-            self.working.choose(None)
-            self._in_prompt = False
-        self._leave_room(len(self._pending) + shape.depth)
-        tree = self._grown(shape)
-        self.working.cache.rollback()
-        return self._checked(tree)
-
     def _grown(self, shape: TreeShape) -> DraftTree:
-        """Read the pending tokens; the tree that the model proposes, whose own rows are dropped by the caller.
+        """Read the pending tokens; the tree that the model proposes, whose own rows are dropped.
 
         Where its runner grows whole trees without the host, by that; else level by level, a forward for each.
         """
         working, tokens = self.working, self._pending
+        if self._in_prompt:
+            working.choose(None)
+            self._in_prompt = False
+        self._leave_room(len(tokens) + shape.depth)
         if self.is_self:
             working.follow()
         drafts = self.model.runner.drafts
@@ -150,17 +142,17 @@ class ModelDrafter(SuspendableDrafter):
             features = self._take_features(len(tokens)) if self.reads else None
             tree = drafts.grow(self._last, tokens, features, working.next_position, working.cache, shape)
             self._commit(len(tokens))
-            return tree
-        first = self._forward(tokens, working.positions(len(tokens)), working.cache)
-        self._commit(len(tokens))
-        ahead = int(self.is_self)
+        else:
+            first = self._forward(tokens, working.positions(len(tokens)), working.cache)
+            self._commit(len(tokens))
+            tree = grow(self._last, first, self._expand, shape, vocabulary=self.vocabulary)
+        working.cache.rollback()
+        return tree
 
-        def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
-            positions = working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
-            states = None if self._states is None else self._states[parents]
-            return self._run(Step(tokens, positions, working.cache, tree_mask=tree_mask, states=states))
-
-        return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
+    def _expand(self, tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
+        positions = self.working.positions(1, offset=depth - 1 + self.is_self).expand(len(tokens))
+        states = None if self._states is None else self._states[parents]
+        return self._run(Step(tokens, positions, self.working.cache, tree_mask=tree_mask, states=states))
 
     def _take_features(self, n: int) -> Tensor:
         """The target's states [n, features] before the first n pending tokens."""
