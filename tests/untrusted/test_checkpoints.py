@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import load_file
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
@@ -25,7 +24,7 @@ from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import TextEncoder, load_tokenizer
 from tests.engine.tiny_models import COMMON, tiny
 from tests.helpers import wrappers
-from tests.models.test_text_part import change
+from tests.helpers.model_files import change, change_tensors
 
 from .test_heads import Evil
 
@@ -42,13 +41,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def model(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "model"))
-
-
-def change_tensors(directory: Path, edit: Callable[[dict[str, Tensor]], object]) -> None:
-    file = directory / "model.safetensors"
-    tensors = {name: tensor.clone() for name, tensor in load_file(file).items()}
-    edit(tensors)
-    save_file(tensors, file, {"format": "pt"})
 
 
 def refused(directory: Path, because: str = "") -> ModelError:
