@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -118,16 +119,14 @@ def test_only_a_working_set_is_seen_where_one_is_chosen() -> None:
 @pytest.mark.parametrize("blended", [False, True])
 def test_states_are_read_at_the_end_of_a_prompt_only(blended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where none are asked for, the target's last layers compute one row of a chunk."""
-    target, asked = target_of(tiny("gemma4-shared")), []
-    prefill = target.prefill
-    monkeypatch.setattr(
-        target, "prefill", lambda tokens, features: (asked.append(features), prefill(tokens, features=features))[1]
-    )
+    target = target_of(tiny("gemma4-shared"))
+    prefill = Mock(wraps=target.prefill)
+    monkeypatch.setattr(target, "prefill", prefill)
     drafter: Any = assistant_drafter(target)
     if blended:
         drafter = BlendDrafter([NgramDrafter(), drafter])
     assert run(target, drafter, prompt(), small("retrieval"))[0] == by_generate(NEW, name="gemma4-shared")
-    assert asked == [(), (), (4,)]
+    assert [call.kwargs["features"] for call in prefill.mock_calls] == [(), (), (4,)]
 
 
 def test_a_suspended_one_asks_for_no_states() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from specextend_cli.engine.attention import hybrid as hybrid_module
 from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.attention.hybrid import Kernel, hybrid, take_failure
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import BACKENDS, AttentionBackend, backend_for
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -90,24 +91,21 @@ def test_back_ends_equal_what_is_written_out(
 @torch.inference_mode()
 def test_no_mask_of_prompt_size_is_built(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a long prompt and of a tree; through a window masks are small, and made once for all layers."""
-    masks: list[Tensor] = []
-
-    def spy(
-        q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
-    ) -> Tensor:
-        masks.extend(() if tree_mask is None else [tree_mask])
-        return reference(q, k, v, scale, tree_mask, softmax)
-
+    spy = Mock(wraps=reference)
     monkeypatch.setitem(BACKENDS, "reference", AttentionBackend(lambda: spy))
     target = Target(LanguageModel(tiny(name), backend="reference"))
-    masks.clear()  # of the check at load
+    spy.reset_mock()  # after the check at load
+
+    def masks() -> list[Tensor]:
+        return [mask for _, (*_, mask, _), _ in spy.mock_calls if mask is not None]
+
     target.begin(1600)
     for _ in range(2):
         target.prefill(torch.zeros(700, dtype=torch.long))
-    assert len({id(mask) for mask in masks}) * target.lm.layers <= len(masks)
-    assert bool(masks) == (name == "mistral-window")
+    assert len({id(mask) for mask in masks()}) * target.lm.layers <= len(masks())
+    assert bool(masks()) == (name == "mistral-window")
     target.verify(DraftTree([1, 2, 3], [0, 0, 1], [1.0, 0.5, 0.4]))
-    assert max(mask.numel() for mask in masks) <= 256 * (40 + 256)
+    assert max(mask.numel() for mask in masks()) <= 256 * (40 + 256)
 
 
 FLASH = pretend_device._EMULATED[torch.ops.aten._scaled_dot_product_flash_attention]

@@ -95,26 +95,23 @@ def test_a_function_that_computes_something_else_is_not_used(install: Install, o
 
 
 @pytest.fixture
-def windows(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The windows that torch's kernel was called with."""
-    found, function = list[tuple[int, int]](), pretend_device.flash_attn_func
-
-    def noting(*given: Any, **how: Any) -> Any:
-        found.append(how.get("window_size", (-1, -1)))
-        return function(*given, **how)
-
-    monkeypatch.setattr(pretend_device, "flash_attn_func", noting)
+def kernel(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """torch's, whose calls are noted."""
+    spy = Mock(wraps=pretend_device.flash_attn_func)
+    monkeypatch.setattr(pretend_device, "flash_attn_func", spy)
+    monkeypatch.setattr(flash_package, "is_installed", lambda: False)
     replace_attention(monkeypatch)
-    return found
+    return spy
+
+
+def windows(kernel: Mock) -> list[tuple[int, int]]:
+    return [call.kwargs.get("window_size", (-1, -1)) for call in kernel.mock_calls]
 
 
 @pytest.mark.parametrize("sinks", [False, True])
 @pytest.mark.parametrize("backend", ["torch", "triton"])
-def test_prompts_through_windows_are_read_in_one_piece(
-    windows: list[tuple[int, int]], backend: str, sinks: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prompts_through_windows_are_read_in_one_piece(kernel: Mock, backend: str, sinks: bool) -> None:
     """Without masks. What is no prompt, or has gaps, or capped scores, is cut into blocks."""
-    monkeypatch.setattr(flash_package, "is_installed", lambda: False)
     made = BACKENDS[backend].make()
     generator, device = torch.Generator().manual_seed(1), torch.device("cuda:0")
     softmax = SoftmaxOptions(None, torch.linspace(-2, 2, 4) if sinks else None)
@@ -129,27 +126,26 @@ def test_prompts_through_windows_are_read_in_one_piece(
         seen = (distance >= 0) & (distance < window)
         expected = reference(q.float(), k.float(), v.float(), 0.2, seen, softmax)
         ForwardContext(backend=made).attend(*(x.to(device) for x in (q, k, v)), 0.2, window, there)  # checks the kernel
-        windows.clear()
+        kernel.reset_mock()
         out = ForwardContext(backend=made).attend(*(x.to(device) for x in (q, k, v)), 0.2, window, there)
         assert (out.cpu().float() - expected).abs().max() < 0.02
-        assert windows.count((window - 1, 0)) == (n > 1 and window < total)
-        assert len(windows) <= 1
+        assert windows(kernel).count((window - 1, 0)) == (n > 1 and window < total)
+        assert len(windows(kernel)) <= 1
     q, k, v = (x.to(device) for x in (some(4, 200), some(2, 400), some(2, 400)))
     tree = torch.ones(200, 200, dtype=torch.bool, device=device).tril()
     at, capped = torch.arange(0, 400, 2, device=device), there._replace(softcap=30.0)
-    windows.clear()
+    kernel.reset_mock()
     for context, how in (
         (ForwardContext(backend=made, tree_mask=tree), there),
         (ForwardContext(backend=made, key_positions=at), there),
         (ForwardContext(backend=made), capped),
     ):
         context.attend(q, k, v, 0.2, 16, how)
-    assert (15, 0) not in windows
+    assert (15, 0) not in windows(kernel)
 
 
-def test_a_kernel_without_windows_is_not_used(windows: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_windows_is_not_used(kernel: Mock, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes them for something else, or not at all."""
-    monkeypatch.setattr(flash_package, "is_installed", lambda: False)
     device, right = torch.device("cuda:0"), hybrid_module._windowed
 
     def longer(*given: Any, causal: bool, window: int) -> Any:

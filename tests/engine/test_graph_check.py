@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import product
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -29,7 +29,7 @@ from specextend_cli.engine.cuda.capture import CaptureFailedError
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphRunner
 from specextend_cli.engine.cuda.stock import StockBody
-from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.drafters import EagleDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
@@ -270,34 +270,31 @@ def test_four_bits_are_captured_as_they_are_and_that_is_said(target: Target, rep
 
 
 @pytest.fixture
-def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """A model that says it is on a GPU; `asked` is what graphs were asked for."""
-    lm = SimpleNamespace(device=torch.device("cuda"), attention="triton", refused={}, asked=None)
-    lm.state_bytes, lm.layers, lm.layers_with_keys = 0, 2, (0, 1)
-
-    def use(target: Any, drafter: Any, shape: Any, *, batch: int) -> dict[str, str]:
-        target.lm.asked = drafter, shape, batch
-        return {}
-
-    monkeypatch.setattr(graph_check, "use_checked_graphs", use)
+def asked(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """What graphs are asked for."""
+    made = Mock(return_value={})
+    monkeypatch.setattr(graph_check, "use_checked_graphs", made)
     monkeypatch.delenv("SPECEXTEND_GRAPHS", raising=False)
-    return lm
+    return made
 
 
-def stages(lm: SimpleNamespace) -> list[str]:
-    target: Any = SimpleNamespace(lm=lm)
-    drafter: Any = None
-    return [stage.name for stage in run_by_graphs(target, drafter, SHAPE)]
+def on_gpu(**changes: Any) -> Any:
+    """A target whose model says it is on a GPU, but for the changes."""
+    model = {"device": torch.device("cuda"), "attention": "triton", "refused": {}, "state_bytes": 0}
+    return Mock(lm=SimpleNamespace(**{**model, "layers": 2, "layers_with_keys": (0, 1), **changes}))
 
 
-def test_what_takes_long_is_said_before_it_is_done(on_gpu: SimpleNamespace) -> None:
-    target: Any = SimpleNamespace(lm=on_gpu)
-    drafter: Any = "a drafter"
+def stages(target: Any) -> list[str]:
+    return [stage.name for stage in run_by_graphs(target, NoDrafter(), SHAPE)]
+
+
+def test_what_takes_long_is_said_before_it_is_done(asked: Mock) -> None:
+    target, drafter = on_gpu(), NoDrafter()
     coming = run_by_graphs(target, drafter, SHAPE, batch=16)
     assert next(coming).name == "preparing the GPU"
-    assert on_gpu.asked is None
+    asked.assert_not_called()
     assert list(coming) == []
-    assert on_gpu.asked == ("a drafter", SHAPE, 16)
+    asked.assert_called_once_with(target, drafter, SHAPE, batch=16)
 
 
 @pytest.mark.parametrize(
@@ -305,13 +302,12 @@ def test_what_takes_long_is_said_before_it_is_done(on_gpu: SimpleNamespace) -> N
     [({"device": CPU}, ""), ({"attention": "torch"}, ""), ({}, "0"), ({}, "false"), ({}, "No")],
 )
 def test_no_graphs_on_other_devices_and_back_ends_and_if_turned_off(
-    on_gpu: SimpleNamespace, changed: dict[str, Any], variable: str, monkeypatch: pytest.MonkeyPatch
+    asked: Mock, changed: dict[str, Any], variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vars(on_gpu).update(changed)
     monkeypatch.setenv("SPECEXTEND_GRAPHS", variable)
-    assert stages(on_gpu) == []
-    assert on_gpu.asked is None
-    assert tree_for(cast(LanguageModel, on_gpu), SHAPE) == SHAPE
+    assert stages(on_gpu(**changed)) == []
+    asked.assert_not_called()
+    assert tree_for(on_gpu(**changed).lm, SHAPE) == SHAPE
 
 
 @pytest.mark.parametrize(
@@ -326,20 +322,18 @@ def test_no_graphs_on_other_devices_and_back_ends_and_if_turned_off(
     ],
 )
 def test_trees_are_larger_where_their_nodes_cost_little(
-    on_gpu: SimpleNamespace, given: TreeShape, larger: TreeShape, changed: dict[str, Any]
+    asked: Mock, given: TreeShape, larger: TreeShape, changed: dict[str, Any]
 ) -> None:
-    vars(on_gpu).update(changed)
-    assert tree_for(cast(LanguageModel, on_gpu), given) == larger
+    assert tree_for(on_gpu(**changed).lm, given) == larger
 
 
-def test_what_speaks_against_them_is_one_line(on_gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    why = {NONE.format("the model"): "no memory\nat all", BY_LEVELS: ""}
-    monkeypatch.setattr(graph_check, "use_checked_graphs", lambda *args, **kwargs: why)
-    said = ["preparing the GPU", "the model runs without CUDA graphs: no memory"]
-    assert stages(on_gpu)[:2] == said
-    assert len(stages(on_gpu)) == 3
-    on_gpu.refused, on_gpu.attention = {"triton": "\nFailed to find C compiler.\nPlease"}, "torch"
-    assert stages(on_gpu) == ["attention by torch instead of triton: Failed to find C compiler."]
+def test_what_speaks_against_them_is_one_line(asked: Mock) -> None:
+    asked.return_value = {NONE.format("the model"): "no memory\nat all", BY_LEVELS: ""}
+    said = ["preparing the GPU", f"{NONE.format('the model')}: no memory", f"{BY_LEVELS}: "]
+    assert stages(on_gpu()) == said
+    refused = {"triton": "\nFailed to find C compiler.\nPlease"}
+    said = ["attention by torch instead of triton: Failed to find C compiler."]
+    assert stages(on_gpu(refused=refused, attention="torch")) == said
 
 
 def test_preferred_back_ends_by_device_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:

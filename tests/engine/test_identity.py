@@ -105,7 +105,7 @@ def test_a_batch_equals_generate(name: str, slots: int) -> None:
 SAMPLINGS = {
     "greedy": Sampling(),
     "penalized": Sampling(repetition_penalty=1.3, no_repeat_ngram=2),
-    "sampled": Sampling(temperature=0.8, top_k=30, top_p=0.95, seed=11, repetition_penalty=1.1),
+    "sampled": Sampling(temperature=0.8, top_k=30, top_p=0.95, seed=11, repetition_penalty=1.1, no_repeat_ngram=3),
 }
 
 
@@ -115,7 +115,7 @@ def without_drafts(sampling: str) -> list[int]:
     if sampling == "sampled":
         return run(Target(LanguageModel(tiny())), NoDrafter(), prompt(), small("full"), SAMPLINGS[sampling])[0]
     if sampling == "greedy":
-        return generate(tiny(), prompt(), NEW)
+        return by_generate(NEW)
     theirs = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)])
     return generate(tiny(), prompt(), NEW, [lambda ids, scores: theirs(ids[:, len(prompt()) :], scores)])
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from specextend_cli.engine import native
-from specextend_cli.engine.native import CannotCompileError, Library
+from specextend_cli.engine.native import CannotCompileError, Library, shared_library
 from specextend_cli.engine.private_files import publish
 from specextend_cli.runtime import runners as runtime
 
-CPU = torch.device("cpu")
+CPU, LOAD = torch.device("cpu"), Library.load
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def make(self: Library) -> None:
         done.append("make")
         made = self.file.with_name("made")
-        made.touch()
+        made.write_bytes(b"machine code")
         publish(made, self.file)
 
     monkeypatch.setattr(Library, "within", lambda directory: Library(directory / "kernels.so", ()))
@@ -52,6 +52,32 @@ def test_made_once_and_loaded_every_time(model: Path, library: list[str]) -> Non
     ]
     assert not list(runtime.load_library(model, CPU))
     assert library == ["make", "load", "load"]
+
+
+def test_one_that_was_cut_off_is_made_again(model: Path, library: list[str], tmp_path: Path) -> None:
+    """Loading it ended the process with a bus error, in every run."""
+    list(runtime.load_library(model, CPU))
+    os.truncate(tmp_path / "cache" / "programs" / "kernels.so", 0)
+    for _ in range(2):
+        list(runtime.load_library(model, CPU))
+    assert library == ["make", "load", "make", "load", "load"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_shared_cache_is_said_with_what_to_do(
+    model: Path, library: list[str], is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is compiled into it, or run from there."""
+    if is_there:
+        list(runtime.load_library(model, CPU))
+    monkeypatch.setattr(Library, "load", LOAD)
+    monkeypatch.setattr(shared_library, "_loaded", None)
+    (tmp_path / "cache").mkdir(exist_ok=True)
+    (tmp_path / "cache").chmod(0o777)
+    *_, last = runtime.load_library(model, CPU)
+    assert "can be written by other users" in last.name
+    assert "XDG_CACHE_HOME" in last.name
+    assert library == ["make", "load"] * is_there
 
 
 def test_not_for_small_models_nor_for_gpus(model: Path, library: list[str]) -> None:

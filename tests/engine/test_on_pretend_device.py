@@ -32,6 +32,7 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import Download
+from tests.engine.test_identity import SAMPLINGS
 from tests.engine.test_recurrent import SOME as RECURRENT
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, POLICIES, WORKING_SETS, Make, run, small
@@ -193,11 +194,6 @@ def test_every_drafter_policy_and_back_end(
         found.check(uploads=2)
 
 
-SAMPLED = Sampling(temperature=0.8, top_k=30, top_p=0.95, seed=11, repetition_penalty=1.1, no_repeat_ngram=3)
-PENALIZED = Sampling(repetition_penalty=1.3, no_repeat_ngram=2)
-SAMPLINGS = {"greedy": Sampling(), "sampled": SAMPLED, "penalized": PENALIZED}
-
-
 @cache
 def by_processor(sampling: str, name: str = "llama") -> list[int]:
     target = Target(LanguageModel(tiny(name)))
@@ -246,7 +242,7 @@ def test_recurrent_layers_read_nothing_more(
 ) -> None:
     """By graphs the tree with all that its states need is one upload; the path another, where keys move."""
     capture = graphs if by_graphs else None
-    found = decoded(pretend, drafter, small("retrieval"), SAMPLED, name=name, graphs=capture)
+    found = decoded(pretend, drafter, small("retrieval"), SAMPLINGS["sampled"], name=name, graphs=capture)
     assert found.tokens == by_processor("sampled", name)
     found.check(uploads=found.by_graphs if by_graphs else 2 + 2 * (drafter != "none"))  # levels, path
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -50,116 +51,59 @@ MINISTRAL = {
 }
 GRANITE = {"attention_multiplier": 0.03, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 8}
 GEMMA = {"head_dim": 64, "query_pre_attn_scalar": 64, "sliding_window": 16}
-FAMILIES: dict[str, tuple[str, Any]] = {
-    "llama": ("llama", lambda v: transformers.LlamaConfig(**COMMON, vocab_size=v, tie_word_embeddings=True)),
-    "llama-untied-biased": (
-        "llama",
-        lambda v: transformers.LlamaConfig(**COMMON, vocab_size=v, attention_bias=True, mlp_bias=True, head_dim=32),
-    ),
-    "llama3-rope": ("llama", lambda v: transformers.LlamaConfig(**COMMON, vocab_size=v, rope_parameters=LLAMA3)),
-    "llama-linear": (
-        "llama",
-        lambda v: transformers.LlamaConfig(
-            **COMMON, vocab_size=v, rope_parameters={"rope_type": "linear", "rope_theta": 5e5, "factor": 2.0}
-        ),
-    ),
-    "mistral": ("llama", lambda v: transformers.MistralConfig(**COMMON, vocab_size=v, sliding_window=None)),
-    "smollm3": ("smollm3", lambda v: transformers.SmolLM3Config(**{**COMMON, "num_hidden_layers": 5}, vocab_size=v)),
-    "granite": ("granite", lambda v: transformers.GraniteConfig(**COMMON, **GRANITE, vocab_size=v)),
-    "qwen2": ("qwen2", lambda v: transformers.Qwen2Config(**COMMON, vocab_size=v)),
-    "qwen2-yarn": (
-        "qwen2",
-        lambda v: transformers.Qwen2Config(
-            **COMMON,
-            vocab_size=v,
-            rope_parameters={
-                "rope_type": "yarn",
-                "rope_theta": 1e6,
-                "factor": 4.0,
-                "original_max_position_embeddings": 128,
-            },
-        ),
-    ),
-    "qwen3": (
-        "qwen3",
-        lambda v: transformers.Qwen3Config(**COMMON, vocab_size=v, head_dim=32, tie_word_embeddings=True),
-    ),
-    "qwen2vl": ("qwen2vl", lambda v: transformers.Qwen2Config(**COMMON, vocab_size=v)),
-    "qwen3vl": ("qwen3vl", lambda v: transformers.Qwen3Config(**COMMON, vocab_size=v, head_dim=32)),
-    "ministral3": (
-        "mistral3",
-        lambda v: transformers.Ministral3Config(**COMMON, vocab_size=v, head_dim=32, rope_parameters=MINISTRAL),
-    ),
-    "qwen3-wide-heads": (
-        "qwen3",
-        lambda v: transformers.Qwen3Config(**COMMON, vocab_size=v, head_dim=128, tie_word_embeddings=True),
-    ),
-    "phi3": ("phi3", lambda v: transformers.Phi3Config(**COMMON, vocab_size=v)),
+DEFAULT = {"rope_type": "default", "rope_theta": 10000.0}
+LINEAR = {"rope_type": "linear", "rope_theta": 5e5, "factor": 2.0}
+YARN = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0, "original_max_position_embeddings": 128}
+RNJ = {"rope_theta": 1e4, "beta_fast": 8.0, "beta_slow": 2.0, "attention_factor": 1.5 * (1 + 0.1 * math.log(4.0))}
+GEMMA_3 = {"full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0}, "sliding_attention": DEFAULT}
+FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "llama": ("llama", "Llama", {"tie_word_embeddings": True}),
+    "llama-untied-biased": ("llama", "Llama", {"attention_bias": True, "mlp_bias": True, "head_dim": 32}),
+    "llama3-rope": ("llama", "Llama", {"rope_parameters": LLAMA3}),
+    "llama-linear": ("llama", "Llama", {"rope_parameters": LINEAR}),
+    "mistral": ("llama", "Mistral", {"sliding_window": None}),
+    "smollm3": ("smollm3", "SmolLM3", {"num_hidden_layers": 5}),
+    "granite": ("granite", "Granite", GRANITE),
+    "qwen2": ("qwen2", "Qwen2", {}),
+    "qwen2-yarn": ("qwen2", "Qwen2", {"rope_parameters": YARN}),
+    "qwen3": ("qwen3", "Qwen3", {"head_dim": 32, "tie_word_embeddings": True}),
+    "qwen2vl": ("qwen2vl", "Qwen2", {}),
+    "qwen3vl": ("qwen3vl", "Qwen3", {"head_dim": 32}),
+    "ministral3": ("mistral3", "Ministral3", {"head_dim": 32, "rope_parameters": MINISTRAL}),
+    "qwen3-wide-heads": ("qwen3", "Qwen3", {"head_dim": 128, "tie_word_embeddings": True}),
+    "phi3": ("phi3", "Phi3", {}),
     "phi3-partial": (
         "phi3",
-        lambda v: transformers.Phi3Config(
-            **COMMON,
-            vocab_size=v,
-            sliding_window=16,
-            rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.75},
-        ),
+        "Phi3",
+        {"sliding_window": 16, "rope_parameters": {**DEFAULT, "partial_rotary_factor": 0.75}},
     ),
-    "gemma2": ("gemma2", lambda v: transformers.Gemma2Config(**COMMON, **GEMMA, vocab_size=v)),
-    "gemma3": (
-        "gemma3",
-        lambda v: transformers.Gemma3TextConfig(
-            **{**COMMON, "num_hidden_layers": 7},
-            **GEMMA,
-            vocab_size=v,
-            rope_parameters={
-                "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
-                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
-            },
-        ),
-    ),
+    "gemma2": ("gemma2", "Gemma2", GEMMA),
+    "gemma3": ("gemma3", "Gemma3Text", {**GEMMA, "num_hidden_layers": 7, "rope_parameters": GEMMA_3}),
     "gemma3-capped": (
         "gemma3",
-        lambda v: transformers.Gemma3TextConfig(
-            **COMMON,
-            **GEMMA,
-            vocab_size=v,
-            final_logit_softcapping=0.5,
-            rope_parameters={
-                kind: {"rope_type": "default", "rope_theta": 10000.0}
-                for kind in ("full_attention", "sliding_attention")
-            },
-        ),
+        "Gemma3Text",
+        {**GEMMA, "final_logit_softcapping": 0.5, "rope_parameters": dict.fromkeys(GEMMA_3, DEFAULT)},
     ),
     "rnj-1": (
         "gemma3",
-        lambda v: transformers.Gemma3TextConfig(
-            **COMMON,
+        "Gemma3Text",
+        {
             **GEMMA,
-            vocab_size=v,
-            final_logit_softcapping=2.0,
-            layer_types=["full_attention"] * 2,
-            rope_parameters={
-                "full_attention": {
-                    "rope_type": "yarn",
-                    "rope_theta": 1e4,
-                    "factor": 4.0,
-                    "original_max_position_embeddings": 128,
-                    "beta_fast": 8.0,
-                    "beta_slow": 2.0,
-                    "attention_factor": 1.5 * (1 + 0.1 * math.log(4.0)),
-                },
-                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
-            },
-        ),
+            "final_logit_softcapping": 2.0,
+            "layer_types": ["full_attention"] * 2,
+            "rope_parameters": {"full_attention": {**YARN, **RNJ}, "sliding_attention": DEFAULT},
+        },
     ),
 }
-"""GGUF's architecture and a configuration for a vocabulary of `v` tokens."""
+"""GGUF's architecture, transformers' family, and what its configuration has beside `COMMON` or unlike it."""
 
 
 def make(name: str, vocabulary: int) -> PreTrainedModel:
     """A random model whose weights are bfloat16 numbers, biases and norms included."""
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(FAMILIES[name][1](vocabulary)).eval()
+    _, family, changes = FAMILIES[name]
+    config = getattr(transformers, f"{family}Config")(**{**COMMON, **deepcopy(changes)}, vocab_size=vocabulary)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 1:
@@ -191,28 +135,18 @@ def write(
     tokenizer: Tokenizer,
     kind: Kinds = Kind.F32,
     more: dict[str, np.ndarray] | None = None,
-    **facts: Any,
-) -> Path:
-    """The model as a GGUF file, its matrices of `kind`; `facts` are fields, `more` tensors beside the family's own."""
-    return write_as(file, FAMILIES[name][0], model, tokenizer, kind, more, **facts)
-
-
-def write_as(
-    file: Path,
-    architecture: str,
-    model: PreTrainedModel,
-    tokenizer: Tokenizer,
-    kind: Kinds = Kind.F32,
-    more: dict[str, np.ndarray] | None = None,
     *,
     pre: str = "smollm",
     template: str = CHAT,
     **facts: Any,
 ) -> Path:
-    """The same, by GGUF's name of the architecture, with a pre-tokenizer and a chat template."""
-    config = model.config
+    """The model as a GGUF file, its matrices of `kind`; `facts` are fields, `more` tensors beside the family's own.
+
+    `pre` is the vocabulary's pre-tokenizer.
+    """
+    architecture = FAMILIES[name][0]
     writer = gguf.GGUFWriter(file, architecture)
-    _add_settings(writer, architecture, config)
+    _add_settings(writer, architecture, model.config)
     add_tokenizer(writer, tokenizer, pre, template)
     for key, value in facts.items():
         writer.add_key_value(key.replace("__", "."), value, gguf.GGUFValueType.get_type(value))

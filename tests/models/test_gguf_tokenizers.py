@@ -11,10 +11,9 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from specextend_cli.models.gguf.file import Gguf
-from specextend_cli.models.gguf.settings import write_settings
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_of
 from specextend_cli.models.tokens import TextEncoder
-from tests.helpers import gguf_files, gguf_writer
+from tests.helpers import gguf_writer
 
 from .conftest import CORPUS, train
 from .test_gguf_files import rewritten
@@ -133,8 +132,9 @@ def sentencepiece(prefix: bool) -> tuple[Tokenizer, dict[str, Any]]:
     data["pre_tokenizer"], data["added_tokens"] = None, []
     original = Tokenizer.from_str(json.dumps(data))
     original.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in control])
+    original.add_tokens([AddedToken("   ", normalized=False)])  # as Gemma 3 has runs of spaces
     tokens = sorted(original.get_vocab(), key=original.get_vocab().__getitem__)
-    types = [2, 3, 3, 3, *[6] * 256, *[1] * (len(tokens) - 260)]
+    types = [2, 3, 3, 3, *[6] * 256, *[1] * (len(tokens) - 261), 4]
     facts = {
         "general.architecture": "llama",
         "tokenizer.ggml.model": "llama",
@@ -148,7 +148,7 @@ def sentencepiece(prefix: bool) -> tuple[Tokenizer, dict[str, Any]]:
 
 @pytest.mark.parametrize("unknown", ["of its own kind", "control, named", "control"])
 @pytest.mark.parametrize("architecture", ["llama", "gemma3", "phi3"])
-def test_sentencepiece_vocabularies(architecture: str, unknown: str) -> None:
+def test_sentencepiece_vocabularies(architecture: str, unknown: str, tiny_gguf: Path, tmp_path: Path) -> None:
     """llama.cpp's converter writes the unknown token of Gemma 3 and Llama 2 as a control token."""
     original, facts = sentencepiece(prefix=architecture != "gemma3")
     facts["general.architecture"] = architecture
@@ -158,9 +158,11 @@ def test_sentencepiece_vocabularies(architecture: str, unknown: str) -> None:
         facts["tokenizer.ggml.token_type"][0] = 3
     if unknown == "control, named":
         facts["tokenizer.ggml.unknown_token_id"] = 0
-    found = tokenizer_of(facts)
+    changed = {key.replace(".", "__"): value for key, value in facts.items()}
+    found = tokenizer_of(Gguf.read(rewritten(tiny_gguf, tmp_path / "t.gguf", **changed)).facts)
     assert found.model.unk_token == (None if unknown == "control" else "<unk>")
-    for text in ["It's 1931. \u212b 🙂", *CORPUS[:4], "a</s>b", "  two", "\x00"]:
+    assert found.token_to_id("   ") in found.encode("a   b").ids
+    for text in ["It's 1931. \u212b 🙂", *CORPUS[:4], "a</s>b", "  two", "\x00", "a   b"]:
         assert found.encode(text).ids == original.encode(text).ids
         assert found.decode(found.encode(text).ids) == original.decode(original.encode(text).ids)
         assert TextEncoder(found.to_str()).encode(text) == TextEncoder(original.to_str()).encode(text)
@@ -168,27 +170,6 @@ def test_sentencepiece_vocabularies(architecture: str, unknown: str) -> None:
     assert original.token_to_id("<|end|>") in behind
     newlines = {found.token_to_id("<0x0A>"), found.token_to_id("\n")}
     assert bool(newlines & {*behind}) == (architecture != "phi3")
-
-
-def test_a_gemma_3_as_the_converter_writes_it(tmp_path: Path, smollm: Tokenizer) -> None:
-    """<unk> is a control token, and runs of spaces are tokens of the user's."""
-    original, facts = sentencepiece(prefix=False)
-    tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
-    types[0] = 3
-    facts |= {"tokenizer.ggml.tokens": [*tokens, "   "], "tokenizer.ggml.token_type": [*types, 4]}
-    facts |= {"tokenizer.ggml.scores": [-1000.0] * (len(tokens) + 1), "tokenizer.ggml.unknown_token_id": 0}
-    model = gguf_files.make("gemma3-capped", len(tokens) + 1)
-    plain = gguf_files.write(tmp_path / "plain.gguf", "gemma3-capped", model, smollm)
-    changed = {key.replace(".", "__"): value for key, value in facts.items() if key.startswith("tokenizer")}
-    file = rewritten(plain, tmp_path / "gemma.gguf", **changed, tokenizer__ggml__pre="default")
-    (into := tmp_path / "into").mkdir()
-    write_settings(file, into)
-    encoder = TextEncoder.of(into)
-    for text in ["It's 1931. \u212b \U0001f642", *CORPUS[:4]]:
-        assert encoder.decode(encoder.encode(text)) == text
-        text = text.replace("   ", " ")
-        assert encoder.encode(text) == original.encode(text).ids
-    assert len(tokens) in encoder.encode("a   b")
 
 
 def test_unknown_characters_without_bytes_or_an_unknown_token() -> None:

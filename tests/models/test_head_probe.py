@@ -16,8 +16,7 @@ from specextend_cli.models.heads import LEAST, agreements, load_head, probe
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.draft_files import save_head
-
-from .test_text_part import change
+from tests.helpers.model_files import change
 
 SAME = torch.full((40,), 3)
 """A text of one token: whatever the head says next is right."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -23,6 +22,7 @@ from specextend_cli.models.shape import count_weights
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.draft_files import save_head
+from tests.helpers.model_files import change_tensors
 from tests.helpers.plain_eagle import Plain, follows
 from tests.helpers.published_heads import (
     LAYOUTS,
@@ -102,24 +102,20 @@ def test_what_is_saved_can_be_loaded(name: str, tmp_path: Path) -> None:
             save_head(tiny_head("eagle3", **unknown), tmp_path)
 
 
+@torch.no_grad()
 def test_copies_of_the_targets_matrices_are_shared(tmp_path: Path) -> None:
     """DeepSpec trains with both frozen. One number that differs, and the head keeps its own."""
     lm = LanguageModel(tiny())
     written = deepspec(tmp_path)
-    tensors = load_file(tmp_path / "model.safetensors")
     theirs = lm.model.get_input_embeddings(), lm.model.get_output_embeddings()
-    keys = "embed_tokens.weight", "lm_head.weight"
-    for key, module in zip(keys, theirs, strict=True):
-        tensors[key] = module.weight.detach().clone()
-    save_file(tensors, tmp_path / "model.safetensors")
+    copies = dict(zip(("embed_tokens.weight", "lm_head.weight"), (one.weight.clone() for one in theirs), strict=True))
+    change_tensors(tmp_path, lambda tensors: tensors.update(copies))
     loaded = load_head(tmp_path, lm).head
     assert (loaded.embedding, loaded.lm_head) == theirs
     written.embedding.weight.data.copy_(theirs[0].weight)
     written.lm_head.weight.data.copy_(theirs[1].weight)
     follows(loaded, Plain(written))
-    for key in keys:
-        tensors[key][-1, -1] += 1
-    save_file(tensors, tmp_path / "model.safetensors")
+    change_tensors(tmp_path, lambda tensors: [tensors[key][-1, -1].add_(1) for key in copies])
     loaded = load_head(tmp_path, lm).head
     assert loaded.embedding is not theirs[0]
     assert loaded.lm_head is not theirs[1]

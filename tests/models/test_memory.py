@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import json
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -228,18 +230,13 @@ def test_what_torch_keeps_of_closed_models_is_free(second: pytest.MonkeyPatch) -
     need = estimate(preset)
     total = int((need + GRAPHS) / HEADROOM) + 1
 
-    class Model:
-        def __init__(self) -> None:
-            self.runs_by = self
-
-        def __del__(self) -> None:
-            allocated.clear()
-
     allocated = [total]
     second.setattr(torch.cuda, "mem_get_info", lambda device: (10**9, 2 * total))
     second.setattr(torch.cuda, "memory_reserved", lambda device: total - 10**9)
     second.setattr(torch.cuda, "memory_allocated", lambda device: sum(allocated) - 10**9 * len(allocated))
-    closed = Model()
+    closed = Mock()
+    closed.runs_by = closed
+    weakref.finalize(closed, allocated.clear)
     gc.collect()
     with pytest.raises(FitError, match="does not fit into memory"):
         check_memory(preset, SECOND, Engine())

@@ -27,7 +27,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.draft_modules import layers_in, load_mtp
 from specextend_cli.models.load import load_model
-from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, generate, make, prompt, tiny
+from tests.engine.tiny_models import RECURRENT, generate, make, prompt, tiny
 from tests.helpers.decoding import run, small
 from tests.helpers.preset_models import save_wrapped
 from tests.helpers.published_mtp import add, prediction_layer, published
@@ -35,18 +35,18 @@ from tests.helpers.rehearsed_capture import Rehearsal
 from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_kernels
 
-LAYERS = {"layer_types": ["linear_attention", "linear_attention", "full_attention"]}
-QWEN = {**COMMON, **DELTA_NET, **LAYERS, "head_dim": 24}
-TARGETS: dict[str, Callable[[], transformers.PreTrainedConfig]] = {
-    "qwen3.5": lambda: transformers.Qwen3_5TextConfig(**QWEN),
-    "qwen3-next": lambda: transformers.Qwen3NextConfig(
-        **QWEN, **EXPERTS, num_experts=4, shared_expert_intermediate_size=48
-    ),
-}
+TARGETS = ("qwen3.5", "qwen3-next")
 pytestmark = pytest.mark.skipif(
     "pre_fc_norm_hidden" not in inspect.getsource(conversion_mapping),
     reason="transformers reads Qwen's layout since it has that of Mellum, which is the same",
 )
+
+
+def config_of(name: str) -> transformers.PreTrainedConfig:
+    """Of a target whose last layer attends, as prediction layers do."""
+    config = RECURRENT[name]()
+    config.layer_types, config.head_dim = ["linear_attention", "linear_attention", "full_attention"], 24
+    return config
 
 
 Load = Callable[..., tuple[LanguageModel, MtpLayer]]
@@ -57,7 +57,7 @@ def load(tmp_path: Path) -> Load:
     """Loads a target that was saved with a layer of random weights beside it."""
 
     def made(name: str, without: str | None = None) -> tuple[LanguageModel, MtpLayer]:
-        net = make(TARGETS[name]())
+        net = make(config_of(name))
         net.save_pretrained(tmp_path)
         layer = prediction_layer(net)
         tensors = published(layer)
@@ -103,7 +103,7 @@ def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
 
 def test_one_beside_a_text_model_inside_another(tmp_path: Path) -> None:
     """As Qwen publishes them: the text model's tensors are in `model.language_model`, the layer's are not."""
-    layer = save_wrapped(tmp_path, TARGETS["qwen3.5"]())
+    layer = save_wrapped(tmp_path, config_of("qwen3.5"))
     head = load_mtp(LanguageModel(load_model(tmp_path, dtype=torch.float32)))
     for name, tensor in layer.state_dict().items():
         assert torch.equal(head.layer.state_dict()[name], tensor), name
@@ -162,7 +162,7 @@ def test_by_graphs_it_drafts_what_it_drafts_without(
             assert drafter.head.runner.drafts is not None
             at_load, capture.replays = capture.captures, 0
         written, meter = run(target, drafter, prompt(), retrieval, shape=shape, new=16)
-        assert written == generate(make(TARGETS[name]()), prompt(), 16)
+        assert written == generate(make(config_of(name)), prompt(), 16)
         assert meter.nodes > 16  # it proposed something
         found.append(meter.accepted_lengths)
     assert found[0] == found[1] or lm.state_bytes  # whose drafts are chains without graphs

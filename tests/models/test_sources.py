@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,19 +35,10 @@ def nothing_is_left(home: Path) -> Iterator[None]:
     assert leftovers() == []
 
 
-COPIES = """
-def copy_wheel(source, into, progress):
-    print("fetched")
-    time.sleep(0.2)
-    return Path(shutil.copy({wheel!r}, into))
-pypi_source._fetch_wheel = copy_wheel
-"""
-
-
 def run_fetch(source: WheelSource, home: Path, before: str) -> subprocess.Popen[str]:
     """`fetch` in a process of its own, with the same cache."""
     code = f"""
-import os, shutil, signal, time
+import os, shutil, signal
 from pathlib import Path
 import platformdirs
 platformdirs.user_cache_dir = lambda name: {str(home / "cache")!r} + "/" + name
@@ -145,18 +137,20 @@ def test_another_file_than_the_presets(source: WheelSource, fetched: Path, chang
     assert size_on_disk(wrong) == 0
 
 
-def test_two_processes_at_once_build_once(source: WheelSource, fetched: Path, home: Path) -> None:
-    both = [run_fetch(source, home, COPIES.format(wheel=str(fetched))) for _ in range(2)]
-    said = [process.communicate(timeout=50)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sorted(said) == [f"{locate(source)}\n", f"fetched\n{locate(source)}\n"]
+def test_two_processes_at_once_build_once(source: WheelSource, fetched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = Mock(wraps=pypi_source._fetch_wheel)
+    monkeypatch.setattr(pypi_source, "_fetch_wheel", copy)
+    with ThreadPoolExecutor(2) as processes:
+        assert set(processes.map(fetch, [source, source])) == {locate(source)}
+    copy.assert_called_once()
 
 
 def test_killed_while_settings_are_made_then_resumed_without_downloading_again(
     source: WheelSource, fetched: Path, home: Path
 ) -> None:
+    copy = f"pypi_source._fetch_wheel = lambda source, into, progress: Path(shutil.copy({str(fetched)!r}, into))"
     kill = "settings._write_json = lambda *given: os.kill(os.getpid(), signal.SIGKILL)"
-    process = run_fetch(source, home, COPIES.format(wheel=str(fetched)) + kill)
+    process = run_fetch(source, home, f"{copy}\n{kill}")
     process.communicate(timeout=50)
     assert process.returncode == -signal.SIGKILL
     assert locate(source) is None

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -23,6 +22,7 @@ from specextend_cli.runtime.loading import end_tokens
 from tests.engine.tiny_models import prompt
 from tests.helpers import wrappers
 from tests.helpers.grid import but_for
+from tests.helpers.model_files import change, change_tensors, change_text
 from tests.helpers.wrappers import save, tensor_names
 
 
@@ -41,11 +41,6 @@ def logits(model: PreTrainedModel) -> Tensor:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return save(whole("mistral3"), tmp_path)
-
-
-def change(directory: Path, **settings: Any) -> None:
-    file = directory / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
 
 
 @pytest.mark.parametrize("published", [True, False], ids=["published", "in-memory"])
@@ -88,10 +83,10 @@ def test_towers_are_not_read(model: Path) -> None:
 
 def test_what_the_wrapper_says_for_both(model: Path) -> None:
     change(model, eos_token_id=[5, 7], dtype="bfloat16")
-    config = json.loads((model / "config.json").read_text())
+    text = json.loads((model / "config.json").read_text())["text_config"]
     for key in ("dtype", "eos_token_id", "tie_word_embeddings"):
-        config["text_config"].pop(key, None)
-    change(model, text_config=config["text_config"])
+        text.pop(key, None)
+    change(model, text_config=text)
     (model / "generation_config.json").unlink()
     loaded = load_model(model)
     assert loaded.dtype == torch.bfloat16
@@ -117,8 +112,7 @@ def test_a_tied_wrapper_whose_file_has_an_output_layer(model: Path) -> None:
     ],
 )
 def test_text_parts_that_contradict_the_tensors(settings: dict[str, Any], why: str, model: Path) -> None:
-    text = json.loads((model / "config.json").read_text())["text_config"]
-    change(model, text_config={**text, **settings})
+    change_text(model, **settings)
     with pytest.raises(ModelError) as caught:
         load_model(model)
     assert why in caught.value.why
@@ -132,10 +126,9 @@ def test_text_parts_that_contradict_the_tensors(settings: dict[str, Any], why: s
     ],
 )
 def test_whole_numbers_are_no_weights_of_a_text_part(published: bool, tower: str, text: str, tmp_path: Path) -> None:
-    file = save(whole("mistral3"), tmp_path, published=published) / "model.safetensors"
-    tensors = load_file(file)
-    save_file({**tensors, tower: tensors[tower].to(torch.int8)}, file, {"format": "pt"})
+    save(whole("mistral3"), tmp_path, published=published)
+    change_tensors(tmp_path, lambda tensors: tensors.update({tower: tensors[tower].to(torch.int8)}))
     assert load_model(tmp_path)
-    save_file({**tensors, text: tensors[text].to(torch.int8)}, file, {"format": "pt"})
+    change_tensors(tmp_path, lambda tensors: tensors.update({text: tensors[text].to(torch.int8)}))
     with pytest.raises(ModelError, match="is not what"):
         load_model(tmp_path)

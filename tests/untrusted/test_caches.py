@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.engine import native, private_files
-from specextend_cli.engine.native import Library
-from specextend_cli.engine.native import shared_library as library_module
+from specextend_cli.engine import private_files
 from specextend_cli.engine.private_files import (
     DamagedError,
     UntrustedError,
@@ -25,7 +23,6 @@ from specextend_cli.engine.private_files import (
     publish,
 )
 from specextend_cli.models import store
-from specextend_cli.runtime import runners as runtime
 from specextend_cli.summarize.cache import GenerationCache
 
 
@@ -126,47 +123,6 @@ def test_groups_that_are_shared(place: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(private_files, "_is_own_group", lambda group: False)
     with pytest.raises(UntrustedError):
         checked(file)
-
-
-@pytest.fixture
-def made(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is done with a library of the program's own, in a cache with one that is good."""
-    done: list[str] = []
-    file = written(place)
-
-    def make(self: Library) -> None:
-        done.append("made")
-        written(self.file.parent, name=self.file.name)
-
-    monkeypatch.setattr(native, "is_loaded", lambda: False)
-    monkeypatch.setattr(library_module, "_loaded", None)
-    monkeypatch.setattr(runtime, "cache_root", lambda: place.parent)
-    monkeypatch.setattr(Library, "within", lambda directory: Library(file, ()))
-    monkeypatch.setattr(Library, "make", make)
-    monkeypatch.setattr("ctypes.CDLL", lambda file: done.append("loaded"))
-    return done
-
-
-def test_a_library_that_was_cut_off_is_made_again(
-    place: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Loading it ended the process with a bus error, in every run."""
-    os.truncate(place / "kernels.so", 4)
-    monkeypatch.setattr(Library, "load", lambda self: made.append("loaded"))
-    for _ in range(2):
-        list(runtime.make_library())
-    assert made == ["made", "loaded", "loaded"]
-
-
-@pytest.mark.parametrize("is_there", [True, False])
-def test_a_shared_cache_is_said_with_what_to_do(place: Path, made: list[str], is_there: bool) -> None:
-    place.parent.chmod(0o777)
-    if not is_there:
-        (place / "kernels.so").unlink()
-    *_, last = runtime.make_library()
-    assert "can be written by other users" in last.name
-    assert "XDG_CACHE_HOME" in last.name
-    assert not made  # nothing is compiled into it, or run from there
 
 
 def test_one_that_stops_while_it_writes_leaves_nothing_that_is_loaded(place: Path) -> None:

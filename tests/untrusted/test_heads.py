@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
@@ -20,6 +19,7 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head
 from tests.engine.tiny_models import VOCABULARY, tiny
+from tests.helpers.model_files import Edit, change_tensors
 from tests.helpers.published_heads import (
     angelslim,
     bare,
@@ -35,7 +35,6 @@ from tests.helpers.published_heads import (
 
 Settings = dict[str, Any]
 Layout = Callable[[Path], object]
-Edit = Callable[[dict[str, Tensor]], None]
 NAN, FLAG, WINDOW = math.nan, (False, True), "sliding_window"
 
 
@@ -245,10 +244,7 @@ def test_tensors_that_are_something_else(
     layout: Layout, edit: Edit, word: str, tmp_path: Path, lm: LanguageModel
 ) -> None:
     layout(tmp_path)
-    file = tmp_path / "model.safetensors"
-    tensors = load_file(file)
-    edit(tensors)
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, file)
+    change_tensors(tmp_path, edit)
     refused(tmp_path, lm, word)
 
 
