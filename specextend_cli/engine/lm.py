@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.attention import NAME, register
-from specextend_cli.engine.attention.batched import batched
+from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.attention.function import LayerQueries, UnsupportedError
+from specextend_cli.engine.attention.reference import batched
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, KVCache, key_sources, row_shapes
 from specextend_cli.engine.scans import follow_tokens, silence_advice
@@ -41,7 +41,6 @@ class LanguageModel:
         silence_advice()
         with refusing(model, "its configuration is of another kind"):
             check_supported(model)
-        register()
         self.model = model.eval()
         self.config = model.config
         self.device = model.device

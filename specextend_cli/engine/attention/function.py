@@ -128,6 +128,4 @@ def attend(
     return out.transpose(1, 2).contiguous(), None  # some models take views of it
 
 
-def register() -> None:
-    """Register `attn_implementation="specextend"`. It has no mask function, so no n x L mask is ever built."""
-    AttentionInterface.register(NAME, attend)
+AttentionInterface.register(NAME, attend)  # which has no mask function, so no n x L mask is ever built

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.reference import masked, reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _aten = torch.ops.aten
@@ -221,17 +221,6 @@ def hybrid(
 def merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Tensor:
     """Attention over the union of two disjoint key sets, from the outputs [.., n, d] and log-sum-exps [.., n]."""
     return torch.lerp(b.float(), a.float(), torch.sigmoid(lse_a - lse_b)[..., None])
-
-
-def masked(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The tree: n x t scores in float32, without a kernel of their own. Sinks are left to `join`."""
-    kv_heads, d = k.shape[1], k.shape[3]
-    scores = torch.matmul(q.reshape(1, kv_heads, -1, d).float(), k.float().transpose(-1, -2))
-    scores = scores.reshape(*q.shape[:3], k.shape[2]).mul_(scale).masked_fill_(~mask, -torch.inf)
-    lse = scores.logsumexp(-1)
-    weights = (scores - lse[..., None]).exp_()
-    out = torch.matmul(weights.reshape(1, kv_heads, -1, k.shape[2]), v.float())
-    return out.reshape(q.shape), lse
 
 
 def _in_blocks(
