@@ -147,12 +147,6 @@ class EagleHead(nn.Module):
         """The target's token for each row of the draft vocabulary."""
         return self.draft_to_target + torch.arange(len(self.draft_to_target), device=self.draft_to_target.device)
 
-    @property
-    def frequencies(self) -> Tensor:
-        """RoPE's angle per position, [head_dim / 2]."""
-        frequencies: Tensor = self.rotary.inv_freq
-        return frequencies.float()
-
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for the head's layers."""
         weight = self.fc.weight

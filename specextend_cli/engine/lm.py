@@ -15,10 +15,10 @@ from specextend_cli.engine.attention.function import LayerQueries, UnsupportedEr
 from specextend_cli.engine.attention.reference import batched
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, KVCache, key_sources, row_shapes
-from specextend_cli.engine.scans import follow_tokens, silence_advice
+from specextend_cli.engine.scans import follow_tokens
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
 from specextend_cli.engine.step import ModuleRunner, Output, Runner, Step
-from specextend_cli.engine.threads import on_threads, probing_threads
+from specextend_cli.engine.threads import few_threads
 from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
@@ -38,7 +38,6 @@ class LanguageModel:
         backend: str = "auto",
         check: Callable[[LanguageModel], None] = lambda lm: None,
     ) -> None:
-        silence_advice()
         with refusing(model, "its configuration is of another kind"):
             check_supported(model)
         self.model = model.eval()
@@ -59,7 +58,7 @@ class LanguageModel:
         """Up to so many rows of a forward (tree nodes or sequences) pay, and are rounded as a single one is."""
         own = model.config._attn_implementation
         try:
-            with on_threads(probing_threads(model)):
+            with few_threads(model):
                 model.set_attn_implementation(NAME)
                 self.refused: dict[str, str] = {}
                 for name in (names := preferred(self.device, backend)):

@@ -96,22 +96,19 @@ def _cudnn(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> tuple
 
 
 def _kernel_for(q: Tensor, k: Tensor) -> Kernel:
-    """The best one for such queries and keys. FlashAttention needs Ampere, and has neither float32 nor wider heads."""
-    if _suits_cudnn(q, k):
-        return "cudnn"
-    fits = q.dtype in HALVES and q.shape[3] <= _WIDEST and capability(q.device) >= 8
-    return "flash" if fits else "efficient"
+    """The best one for such queries and keys. FlashAttention needs Ampere, and has neither float32 nor wider heads.
 
-
-def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
-    """Whether cuDNN's kernel is worth it: on Hopper and later it is twice as fast as torch's, by the H100.
-
-    It prepares itself anew for every size, in milliseconds, so it is used for whole pieces of a prompt only.
+    On Hopper and later cuDNN's is twice as fast as torch's, by the H100. It prepares itself anew for every size, in
+    milliseconds, so it is used for whole pieces of a prompt only.
     """
-    n, total = q.shape[2], k.shape[2]
+    if q.dtype not in HALVES:
+        return "efficient"
+    n, total, d = q.shape[2], k.shape[2], q.shape[3]
     whole = n >= _PIECE and n % _PIECE == 0 and total % _PIECE == 0
-    heads = q.device, q.dtype, (d := q.shape[3])
-    return whole and q.dtype in HALVES and d <= 128 and d % 8 == 0 and heads not in _failures and _has_cudnn(*heads)
+    heads = q.device, q.dtype, d
+    if whole and d <= 128 and d % 8 == 0 and heads not in _failures and _has_cudnn(*heads):
+        return "cudnn"
+    return "flash" if d <= _WIDEST and capability(q.device) >= 8 else "efficient"
 
 
 @cache

@@ -246,7 +246,8 @@ class EagleDrafter(ModelDrafter):
             config = config.within(self.most)
             if head.config.layers > 1:  # the first layer's keys do not depend on what a token sees
                 window = min(window or self.most, self.most // 2)  # a chunk sees itself and as much before it
-        working, layers = WorkingSet(head.new_cache, config, frequencies=head.frequencies), head.config.feature_layers
+        working = WorkingSet(head.new_cache, config, frequencies=head.rotary.inv_freq)
+        layers = head.config.feature_layers
         super().__init__(head, target, working, backend=target.lm.backend, reads=layers, window=window)
 
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
