@@ -25,7 +25,7 @@ from specextend_cli.engine.native.kernels import FORMATS, on_torch_threads
 from specextend_cli.engine.native.shared_library import ForwardStep, Layer, Matrix, Model
 from specextend_cli.engine.packed import MOST_ROWS, PackedEmbedding, PackedLinear
 from specextend_cli.engine.step import Output, Runner, Step
-from specextend_cli.engine.threads import few_threads
+from specextend_cli.engine.temporary import few_threads
 
 _BFLOAT16, _FLOAT32 = 5, 6  # kinds of SxMatrix (`native/specextend.h`)
 _COLUMNS = 32  # a multiple of which every matrix has

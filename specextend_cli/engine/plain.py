@@ -18,7 +18,7 @@ from transformers.cache_utils import Cache
 from specextend_cli.engine.lm import UnsupportedModelError, refusing
 from specextend_cli.engine.self_check import HALF, SINGLE, distances, some_tokens
 from specextend_cli.engine.step import Output
-from specextend_cli.engine.threads import few_threads
+from specextend_cli.engine.temporary import few_threads
 from specextend_cli.engine.tree import DraftTree
 
 _PROMPT, _STEPS = 6, 3  # tokens of the check at load

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeAlias
+from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from specextend_cli.engine.temporary import exchanged
 from specextend_cli.engine.tree import DraftTree
 
 _PROMPT = 11  # tokens, read in two chunks
@@ -98,19 +99,10 @@ def _rounded_otherwise(model: PreTrainedModel, stock: Tensor) -> Tensor:
         return stock
 
 
-@contextmanager
-def _narrow_windows(model: PreTrainedModel) -> Iterator[None]:
+def _narrow_windows(model: PreTrainedModel) -> AbstractContextManager[None]:
     """Windows of `_WINDOW` tokens. Masks read them from the configuration, and layers have their own."""
-    every: list[Any] = [model.config, *model.modules()]
-    holders = [holder for holder in every if getattr(holder, "sliding_window", None)]
-    widths = [holder.sliding_window for holder in holders]
-    try:
-        for holder in holders:
-            holder.sliding_window = _WINDOW
-        yield
-    finally:
-        for holder, width in zip(holders, widths, strict=True):
-            holder.sliding_window = width
+    holders = (one for one in (model.config, *model.modules()) if getattr(one, "sliding_window", None))
+    return exchanged((holder, "sliding_window", _WINDOW) for holder in holders)
 
 
 def distances(ours: Tensor, theirs: Tensor) -> Tensor:

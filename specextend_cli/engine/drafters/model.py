@@ -146,7 +146,7 @@ class ModelDrafter(SuspendableDrafter):
         if self.is_self:
             working.follow()
         drafts = self.model.runner.drafts
-        if drafts is not None and drafts.takes(len(tokens), shape):
+        if drafts is not None and drafts.takes(shape):
             features = self._take_features(len(tokens)) if self.reads else None
             tree = drafts.grow(self._last, tokens, features, working.next_position, working.cache, shape)
             self._commit(len(tokens))
