@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache, DynamicLayer
 
 from specextend_cli.engine.recurrent import RecurrentLayer, RecurrentStates
 from specextend_cli.engine.transfer import in_large_pages, upload
@@ -56,26 +56,11 @@ def key_sources(config: PreTrainedConfig) -> list[int]:
     return [number if number < own else last[kinds[number]] for number in range(layers)]
 
 
-class BufferLayer(CacheLayerMixin):
-    """One layer of a cache whose memory exists from the start."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.is_initialized = True
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing to do."""
-
-    def get_max_length(self) -> int:
-        """No maximum that transformers has to know."""
-        return -1
-
-
-class _Layer(BufferLayer):
+class _Layer(DynamicLayer):
     """The view that a layer, by its number in the model, has of a `KVCache`."""
 
     def __init__(self, cache: KVCache, number: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.cache, self.number = cache, number
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:

@@ -21,8 +21,8 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
 from specextend_cli.engine.packed import full_weights
+from specextend_cli.engine.self_check import PARENTS, Results, compare, path_by_path, some_tokens
 from specextend_cli.engine.self_check import NotOursError as NotOursError
-from specextend_cli.engine.self_check import Results, compare, path_by_path
 from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.tree import DraftTree, root
 
@@ -30,7 +30,6 @@ _SHORT = (150, 9)  # tokens of a prompt's two pieces: one graph serves trees beh
 _LAST = 9  # tokens of a prompt whose logits are compared: half precision moves single rows of some models far
 _LONG = 8192  # made-up keys
 _FAR = 30_000  # position of a tree's root behind them, as far as the model has positions
-_PARENTS = (0, 0, 0, 1, 3)  # of a tree
 _KEPT = (0, 1, 3)  # a path in it
 _DIFFER = 3  # sequences of a batch with states of their own
 
@@ -83,7 +82,7 @@ def results_of(
     Of a head, without prompts and batches.
     """
     cache = model.new_cache(_LONG + 64)
-    device, length = cache.device, sum(_SHORT) + len(_PARENTS)
+    device, length = cache.device, sum(_SHORT) + len(PARENTS)
     asked: dict[str, Any] = {"backend": backend}
     if isinstance(model, EagleHead):
         config, layers, vocabulary = model.llama, [*range(model.config.layers)], model.embedding.num_embeddings
@@ -92,7 +91,7 @@ def results_of(
     else:
         config, layers, vocabulary = model.config, model.layers_with_keys, model.vocabulary
         asked |= {"record": {layers[0], layers[-1]}, "feature_layers": (0, model.layers)}
-    ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, length).long().to(device)
+    ids = some_tokens(vocabulary, length).to(device)
 
     def tree(parents: Sequence[int], position: int) -> Results:
         made = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))
@@ -127,13 +126,13 @@ def results_of(
             yield "logits of a prompt", _centred(last.logits)
             yield from _queries(last)
         cache.commit()
-        for parents in ((0,), _PARENTS):
+        for parents in ((0,), PARENTS):
             yield from tree(parents, cache.length)
     if isinstance(model, LanguageModel):
         yield from _of_batches(model, cache, ids, batches)
     make_up(cache, getattr(model, "windows", ()))
-    far = min(_FAR, getattr(config, "max_position_embeddings", _FAR) - max(nodes, default=0) - len(_PARENTS))
-    for parents in ((0,), _PARENTS, *map(_bushy, nodes)):
+    far = min(_FAR, getattr(config, "max_position_embeddings", _FAR) - max(nodes, default=0) - len(PARENTS))
+    for parents in ((0,), PARENTS, *map(_bushy, nodes)):
         for name, found in tree(parents, far):
             yield name if name == "keys" else f"{name} of {len(parents)} nodes behind a long text", found
     if isinstance(model, LanguageModel) and device.type != "cpu":  # where two such texts may take a tenth of the memory
@@ -176,8 +175,8 @@ def make_up(cache: KVCache, windows: Iterable[int | None] = ()) -> None:
         torch.mul(each, waves.sin().to(cache.dtype), out=made[0])
         torch.mul(each, drifting.to(cache.dtype), out=made[1])
         for window in {size for size in windows if size is not None and size < rows}:
-            end = rows - window + max(_PARENTS)
-            made[1, ..., end - 2 * len(_PARENTS) : end, :].mul_(window)
+            end = rows - window + max(PARENTS)
+            made[1, ..., end - 2 * len(PARENTS) : end, :].mul_(window)
     cache.commit()
 
 

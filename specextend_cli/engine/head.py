@@ -23,7 +23,7 @@ from transformers.models.llama.modeling_llama import (
 )
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
-from specextend_cli.engine.attention import NAME, ForwardContext, register
+from specextend_cli.engine.attention import NAME, ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.step import ModuleRunner, Output, Runner, Step
@@ -115,7 +115,6 @@ class EagleHead(nn.Module):
     def __init__(self, config: HeadConfig, target: LanguageModel | None = None) -> None:
         """`target` is needed for what the head shares with it."""
         super().__init__()
-        register()
         self.config = config
         self.stock = ModuleRunner(self)
         self.runner: Runner = self.stock
@@ -147,12 +146,6 @@ class EagleHead(nn.Module):
     def vocabulary(self) -> Tensor:
         """The target's token for each row of the draft vocabulary."""
         return self.draft_to_target + torch.arange(len(self.draft_to_target), device=self.draft_to_target.device)
-
-    @property
-    def frequencies(self) -> Tensor:
-        """RoPE's angle per position, [head_dim / 2]."""
-        frequencies: Tensor = self.rotary.inv_freq
-        return frequencies.float()
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for the head's layers."""

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.attention import NAME, register
-from specextend_cli.engine.attention.batched import batched
-from specextend_cli.engine.attention.function import LayerQueries, UnsupportedError
+from specextend_cli.engine.attention import NAME
+from specextend_cli.engine.attention.function import LayerQueries
+from specextend_cli.engine.attention.reference import batched
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, KVCache, key_sources, row_shapes
-from specextend_cli.engine.scans import follow_tokens, silence_advice
+from specextend_cli.engine.scans import follow_tokens
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
 from specextend_cli.engine.step import ModuleRunner, Output, Runner, Step
-from specextend_cli.engine.threads import on_threads, probing_threads
+from specextend_cli.engine.temporary import exchanged, few_threads
 from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
@@ -38,10 +38,8 @@ class LanguageModel:
         backend: str = "auto",
         check: Callable[[LanguageModel], None] = lambda lm: None,
     ) -> None:
-        silence_advice()
         with refusing(model, "its configuration is of another kind"):
             check_supported(model)
-        register()
         self.model = model.eval()
         self.config = model.config
         self.device = model.device
@@ -60,7 +58,7 @@ class LanguageModel:
         """Up to so many rows of a forward (tree nodes or sequences) pay, and are rounded as a single one is."""
         own = model.config._attn_implementation
         try:
-            with on_threads(probing_threads(model)):
+            with few_threads(model):
                 model.set_attn_implementation(NAME)
                 self.refused: dict[str, str] = {}
                 for name in (names := preferred(self.device, backend)):
@@ -157,14 +155,8 @@ class LanguageModel:
         for number, index in enumerate(chosen):
             holders = [part for part in decoder.layers[index].modules() if hasattr(part, "layer_idx")]
             changes += [(part, "layer_idx", number) for part in holders]
-        before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
-        try:
-            for owner, name, value in changes:
-                setattr(owner, name, value)
+        with exchanged(changes):
             yield chosen
-        finally:
-            for owner, name, value in reversed(before):
-                setattr(owner, name, value)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -269,8 +261,6 @@ def refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
     """ModelError for what a model that does not fit the hooks may raise; too little memory is another matter."""
     try:
         yield
-    except UnsupportedError as error:
-        raise UnsupportedModelError(model, str(error)) from error
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:

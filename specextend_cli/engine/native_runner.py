@@ -25,7 +25,7 @@ from specextend_cli.engine.native.kernels import FORMATS, on_torch_threads
 from specextend_cli.engine.native.shared_library import ForwardStep, Layer, Matrix, Model
 from specextend_cli.engine.packed import MOST_ROWS, PackedEmbedding, PackedLinear
 from specextend_cli.engine.step import Output, Runner, Step
-from specextend_cli.engine.threads import on_threads, probing_threads
+from specextend_cli.engine.temporary import few_threads
 
 _BFLOAT16, _FLOAT32 = 5, 6  # kinds of SxMatrix (`native/specextend.h`)
 _COLUMNS = 32  # a multiple of which every matrix has
@@ -42,12 +42,12 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
     decoder, rounds = Decoder.of(model), None if exact else torch.bfloat16
     whole = NativeRunner(model, decoder, exact=exact)
     if isinstance(model, EagleHead):
-        with on_threads(probing_threads(model)):
+        with few_threads(model):
             expected = list(results_of(model, reference))
             use(model, lambda: whole, partial(results_of, model), split_kv, expected, rounds)
         return
     results = partial(results_of, model, batches=(4,))
-    with on_threads(probing_threads(model.model)), model.few_layers() as chosen:
+    with few_threads(model.model), model.few_layers() as chosen:
         few = replace(decoder, layers=tuple(decoder.layers[index] for index in chosen))
         make = partial(NativeRunner, model, few, exact=exact)
         use(model, make, results, model.backend, list(results(reference)), rounds)

@@ -9,8 +9,8 @@ rounding. A model whose whole forward is native (`native_runner.py`) reads promp
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -20,6 +20,7 @@ from torch.nn.functional import linear
 from specextend_cli.engine import native
 from specextend_cli.engine.native.kernels import FORMATS, on_torch_threads
 from specextend_cli.engine.native.shared_library import Matrix
+from specextend_cli.engine.temporary import exchanged
 from specextend_cli.engine.transfer import in_large_pages
 
 GROUP = 32  # columns whose scales are stored together
@@ -205,15 +206,8 @@ def lay_out(matrices: Sequence[Tiles]) -> None:
         setattr(matrix, name, part[: buffer.nbytes].view(buffer.dtype).view(buffer.shape))
 
 
-@contextmanager
-def full_weights(model: nn.Module) -> Iterator[None]:
+def full_weights(model: nn.Module) -> AbstractContextManager[None]:
     """Let every product read full weights, as in transformers: they are unpacked for so long."""
     layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
-    before = [layer.full for layer in layers]
-    for layer in layers:
-        layer.few, layer.full = 0, nn.Parameter(layer.weight, requires_grad=False)
-    try:
-        yield
-    finally:
-        for layer, full in zip(layers, before, strict=True):
-            layer.few, layer.full = MOST_ROWS, full
+    full = [(layer, "full", nn.Parameter(layer.weight, requires_grad=False)) for layer in layers]
+    return exchanged([*full, *((layer, "few", 0) for layer in layers)])

@@ -16,9 +16,9 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specextend_cli.engine.lm import UnsupportedModelError, refusing
-from specextend_cli.engine.self_check import HALF, SINGLE, distances
+from specextend_cli.engine.self_check import HALF, SINGLE, distances, some_tokens
 from specextend_cli.engine.step import Output
-from specextend_cli.engine.threads import on_threads, probing_threads
+from specextend_cli.engine.temporary import few_threads
 from specextend_cli.engine.tree import DraftTree
 
 _PROMPT, _STEPS = 6, 3  # tokens of the check at load
@@ -50,7 +50,7 @@ class TransformersTarget:
         self.lm = TransformersModel(model, why)
         self._takes = frozenset(inspect.signature(model.forward).parameters)
         self.begin(0)
-        with on_threads(probing_threads(model)), refusing(model, "it does not run by transformers"):
+        with few_threads(model), refusing(model, "it does not run by transformers"):
             self._check()
         self.begin(0)
 
@@ -100,8 +100,8 @@ class TransformersTarget:
 
     def _check(self) -> None:
         """Compare what it computes token by token with what it computes in one piece."""
-        model, vocabulary = self.lm.model, self.lm.vocabulary
-        ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, _PROMPT + _STEPS, device=self.lm.device).long()
+        model = self.lm.model
+        ids = some_tokens(self.lm.vocabulary, _PROMPT + _STEPS).to(self.lm.device)
         with torch.inference_mode():
             whole = model(input_ids=ids[None]).logits[0, _PROMPT - 1 :]
             found = [self.prefill(ids[:_PROMPT]).logits]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers.cache_utils import LinearAttentionCacheLayerMixin
+from transformers.cache_utils import LinearAttentionLayer
 
 
 class State(NamedTuple):
@@ -54,7 +54,7 @@ def running() -> Iterator[None]:
         RUNNING.reset(token)
 
 
-class RecurrentLayer(LinearAttentionCacheLayerMixin):
+class RecurrentLayer(LinearAttentionLayer):
     """One layer's states in a cache, by transformers' interface of such caches.
 
     Those of a batch are changed where they lie: none of its tokens is padding, and none is taken back.
@@ -76,12 +76,11 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         self.conv_states[0], self.recurrent_states[0] = state
         self.has_previous_state[0] = state.conv is not None
 
-    def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing to do."""
-
-    def update_conv_state(self, conv_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
+    def update_conv_state(
+        self, conv_states: Tensor, state_idx: int = 0, conv_kernel_size: int | None = None, **kwargs: Any
+    ) -> Tensor:
         """Take the new inputs [b, channels, n] of a convolution; these behind those before, [b, channels, m]."""
-        size, before = int(kwargs.get("conv_kernel_size") or conv_states.shape[-1]), self.state.conv
+        size, before = conv_kernel_size or conv_states.shape[-1], self.state.conv
         whole = conv_states if before is None else torch.cat((before, conv_states), -1)
         if self.is_batch and before is not None:
             before.copy_(whole[..., -before.shape[-1] :])

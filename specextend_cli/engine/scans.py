@@ -39,13 +39,10 @@ def follow_tokens(model: PreTrainedModel) -> str | None:
     return None
 
 
-def silence_advice() -> None:
-    """Leave out which packages transformers would like: told in the middle of a run, once for each function."""
-    logging.getLogger("transformers.integrations.hub_kernels").addFilter(_is_no_advice)
-
-
-def _is_no_advice(record: logging.LogRecord) -> bool:
-    return "is falling back to its reference PyTorch implementation" not in record.getMessage()
+# Which packages transformers would like would be told in the middle of a run, once for each function.
+logging.getLogger("transformers.integrations.hub_kernels").addFilter(
+    lambda record: "is falling back to its reference PyTorch implementation" not in record.getMessage()
+)
 
 
 def _replace(file: Any, name: str, call: Callable[..., Any]) -> None:

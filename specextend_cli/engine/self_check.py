@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeAlias
+from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from specextend_cli.engine.temporary import exchanged
 from specextend_cli.engine.tree import DraftTree
 
 _PROMPT = 11  # tokens, read in two chunks
 _PROMPT_ON_GPU = 300  # by the kernels that read long prompts, which may fail where those of short ones do not
 _WINDOW = 3  # tokens: what sliding windows are narrowed to meanwhile, so that prompt and tree go beyond them
-_PARENTS = (0, 0, 0, 1, 3)  # of the tree after it
+PARENTS = (0, 0, 0, 1, 3)
+"""Of the tree after it."""
 SINGLE, HALF = 1e-3, 0.1
 """Of a row's size, what may be rounding in single precision and in others."""
 _NAMED = 8  # rows in a message
@@ -44,22 +46,20 @@ def stock_logits(model: PreTrainedModel, attention: str = "eager") -> Tensor:
     """
     selected = model.config._attn_implementation
     prompt, tree = _tokens(model)
-    of_prompt = Tensor()
+    n = len(prompt)
+    parents = [0, *range(n), *(n + parent for parent in tree.parents[1:])]  # the prompt is the tree's trunk
+    whole = DraftTree([*prompt.tolist(), *tree.tokens], parents, [1.0] * len(parents))
 
     def read(path: DraftTree) -> Tensor:
-        nonlocal of_prompt
-        ids = torch.cat((prompt, path.on(prompt.device).tokens))
-        with _narrow_windows(model):
-            logits: Tensor = model(input_ids=ids[None], use_cache=False).logits[0]
-        of_prompt, of_nodes = logits.tensor_split([len(prompt)])
-        return of_nodes
+        logits: Tensor = model(input_ids=path.on(prompt.device).tokens[None], use_cache=False).logits[0]
+        return logits
 
     try:
         model.set_attn_implementation(attention)
-        of_tree = path_by_path(tree, read)
+        with _narrow_windows(model):
+            return path_by_path(whole, read)
     finally:
         model.set_attn_implementation(selected)
-    return torch.cat((of_prompt, of_tree))
 
 
 def path_by_path(tree: DraftTree, read: Callable[[DraftTree], Tensor]) -> Tensor:
@@ -99,19 +99,10 @@ def _rounded_otherwise(model: PreTrainedModel, stock: Tensor) -> Tensor:
         return stock
 
 
-@contextmanager
-def _narrow_windows(model: PreTrainedModel) -> Iterator[None]:
+def _narrow_windows(model: PreTrainedModel) -> AbstractContextManager[None]:
     """Windows of `_WINDOW` tokens. Masks read them from the configuration, and layers have their own."""
-    every: list[Any] = [model.config, *model.modules()]
-    holders = [holder for holder in every if getattr(holder, "sliding_window", None)]
-    widths = [holder.sliding_window for holder in holders]
-    try:
-        for holder in holders:
-            holder.sliding_window = _WINDOW
-        yield
-    finally:
-        for holder, width in zip(holders, widths, strict=True):
-            holder.sliding_window = width
+    holders = (one for one in (model.config, *model.modules()) if getattr(one, "sliding_window", None))
+    return exchanged((holder, "sliding_window", _WINDOW) for holder in holders)
 
 
 def distances(ours: Tensor, theirs: Tensor) -> Tensor:
@@ -168,12 +159,15 @@ def _beyond(errors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str
 
 
 def _tokens(model: PreTrainedModel) -> tuple[Tensor, DraftTree]:
-    """A prompt and a tree from the middle of the vocabulary: after special tokens, rounding alone is large."""
-    vocabulary = int(model.config.vocab_size)
+    """A prompt and a tree."""
     size = _prompt_length(model)
-    ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, size + len(_PARENTS)).long()
-    tree = DraftTree(ids[size:].tolist(), _PARENTS, [1.0] * len(_PARENTS))
-    return ids[:size].to(model.device), tree
+    ids = some_tokens(model.config.vocab_size, size + len(PARENTS))
+    return ids[:size].to(model.device), DraftTree(ids[size:].tolist(), PARENTS, [1.0] * len(PARENTS))
+
+
+def some_tokens(vocabulary: int, count: int) -> Tensor:
+    """Tokens [count] from the middle of the vocabulary: after special ones, rounding alone is large."""
+    return torch.linspace(vocabulary / 4, 3 * vocabulary / 4, count).long()
 
 
 def _prompt_length(model: PreTrainedModel) -> int:

@@ -83,8 +83,8 @@ class Output(NamedTuple):
 class WholeDrafts(Protocol):
     """Grows a draft tree without the host (`cuda/draft_graphs.py`)."""
 
-    def takes(self, pending: int, shape: TreeShape) -> bool:
-        """Whether it can, with so many pending tokens."""
+    def takes(self, shape: TreeShape) -> bool:
+        """Whether it can."""
 
     def grow(
         self, token: int, pending: Tensor, features: Tensor | None, position: int, cache: KVCache, shape: TreeShape

@@ -11,7 +11,7 @@ import mmap
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -87,10 +87,5 @@ def in_large_pages(tensor: Tensor) -> Tensor:
         length = (tensor.data_ptr() + tensor.nbytes) // _LARGE * _LARGE - start
         if length > 0:
             with suppress(AttributeError):
-                _libc().madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_HUGEPAGE)
+                ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_HUGEPAGE)
     return tensor
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)

@@ -66,7 +66,7 @@ half_at_least = pytest.mark.parametrize("dtype", but_for([torch.bfloat16], [torc
 BY_GRAPHS: dict[str, Fault] = {
     "an address": exchange(graphs, "addresses_of", shifted(0)),
     "a stride": exchange(graphs, "addresses_of", shifted(4)),
-    "an angle": exchange(fused.Rotary, "_turns", lambda own, rotary: own(rotary) * (1 + 1 / 512)),
+    "an angle": exchange(fused, "turns_of", lambda own, rotary: own(rotary) * (1 + 1 / 512)),
     "a bucket": exchange(fused.FusedBody, "__call__", one_bucket),
     "a window": exchange(ops, "first_keys", lambda own, size, *given: own(size + 1, *given)),
 }

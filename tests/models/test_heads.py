@@ -136,4 +136,4 @@ def test_angles_stay_exact_in_half_precision(tmp_path: Path) -> None:
     head = load_head(tmp_path, LanguageModel(tiny().to(torch.bfloat16))).head
     assert head.fc.weight.dtype == torch.bfloat16
     assert head.rotary.inv_freq.dtype == torch.float32
-    assert torch.equal(head.frequencies, tiny_head("eagle3").frequencies)
+    assert torch.equal(head.rotary.inv_freq, tiny_head("eagle3").rotary.inv_freq)

@@ -97,10 +97,6 @@ class ForwardContext:
         return mask[-q.shape[2] :]
 
 
-class UnsupportedError(Exception):
-    """A layer's attention is not the plain one. Raised while a model is probed at load, not later."""
-
-
 def attend(
     module: nn.Module,
     query: Tensor,
@@ -115,9 +111,12 @@ def attend(
     softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' attention signature. Keys and values come after RoPE, of the whole cache, heads not repeated."""
+    """transformers' attention signature. Keys and values come after RoPE, of the whole cache, heads not repeated.
+
+    ValueError, which the check at load finds, where a model keeps the context to itself.
+    """
     if context is None:
-        raise UnsupportedError(f"{type(module).__name__}: the context was not handed down")
+        raise ValueError(f"the context is not handed down to {type(module).__name__}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     layer: int = module.layer_idx  # type: ignore[assignment]
     softmax = PLAIN if softcap is None and s_aux is None else SoftmaxOptions(softcap, s_aux)
@@ -128,6 +127,4 @@ def attend(
     return out.transpose(1, 2).contiguous(), None  # some models take views of it
 
 
-def register() -> None:
-    """Register `attn_implementation="specextend"`. It has no mask function, so no n x L mask is ever built."""
-    AttentionInterface.register(NAME, attend)
+AttentionInterface.register(NAME, attend)  # which has no mask function, so no n x L mask is ever built

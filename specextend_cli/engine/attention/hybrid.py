@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.reference import masked, reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _aten = torch.ops.aten
@@ -96,22 +96,19 @@ def _cudnn(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> tuple
 
 
 def _kernel_for(q: Tensor, k: Tensor) -> Kernel:
-    """The best one for such queries and keys. FlashAttention needs Ampere, and has neither float32 nor wider heads."""
-    if _suits_cudnn(q, k):
-        return "cudnn"
-    fits = q.dtype in HALVES and q.shape[3] <= _WIDEST and capability(q.device) >= 8
-    return "flash" if fits else "efficient"
+    """The best one for such queries and keys. FlashAttention needs Ampere, and has neither float32 nor wider heads.
 
-
-def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
-    """Whether cuDNN's kernel is worth it: on Hopper and later it is twice as fast as torch's, by the H100.
-
-    It prepares itself anew for every size, in milliseconds, so it is used for whole pieces of a prompt only.
+    On Hopper and later cuDNN's is twice as fast as torch's, by the H100. It prepares itself anew for every size, in
+    milliseconds, so it is used for whole pieces of a prompt only.
     """
-    n, total = q.shape[2], k.shape[2]
+    if q.dtype not in HALVES:
+        return "efficient"
+    n, total, d = q.shape[2], k.shape[2], q.shape[3]
     whole = n >= _PIECE and n % _PIECE == 0 and total % _PIECE == 0
-    heads = q.device, q.dtype, (d := q.shape[3])
-    return whole and q.dtype in HALVES and d <= 128 and d % 8 == 0 and heads not in _failures and _has_cudnn(*heads)
+    heads = q.device, q.dtype, d
+    if whole and d <= 128 and d % 8 == 0 and heads not in _failures and _has_cudnn(*heads):
+        return "cudnn"
+    return "flash" if d <= _WIDEST and capability(q.device) >= 8 else "efficient"
 
 
 @cache
@@ -221,17 +218,6 @@ def hybrid(
 def merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Tensor:
     """Attention over the union of two disjoint key sets, from the outputs [.., n, d] and log-sum-exps [.., n]."""
     return torch.lerp(b.float(), a.float(), torch.sigmoid(lse_a - lse_b)[..., None])
-
-
-def masked(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The tree: n x t scores in float32, without a kernel of their own. Sinks are left to `join`."""
-    kv_heads, d = k.shape[1], k.shape[3]
-    scores = torch.matmul(q.reshape(1, kv_heads, -1, d).float(), k.float().transpose(-1, -2))
-    scores = scores.reshape(*q.shape[:3], k.shape[2]).mul_(scale).masked_fill_(~mask, -torch.inf)
-    lse = scores.logsumexp(-1)
-    weights = (scores - lse[..., None]).exp_()
-    out = torch.matmul(weights.reshape(1, kv_heads, -1, k.shape[2]), v.float())
-    return out.reshape(q.shape), lse
 
 
 def _in_blocks(

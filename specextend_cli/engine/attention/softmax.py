@@ -30,15 +30,15 @@ class SoftmaxOptions(NamedTuple):
         sinks = self.sinks.float()[:, None]
         return out * torch.sigmoid(lse - sinks)[..., None].to(out.dtype), torch.logaddexp(lse, sinks)
 
-    def weights(self, scores: Tensor, seen: Tensor | None = None) -> Tensor:
-        """Scores [.., H, n, T] (float32, overwritten) to attention; `seen` (bool) broadcasts to them.
-
-        A row sums to 1, or with a sink to what that leaves.
-        """
+    def scores(self, products: Tensor, seen: Tensor | None) -> Tensor:
+        """What the softmax is of: scaled products [.., H, n, T], which are overwritten; `seen` (bool) broadcasts."""
         if self.softcap is not None:
-            scores.div_(self.softcap).tanh_().mul_(self.softcap)
-        if seen is not None:
-            scores.masked_fill_(~seen, -torch.inf)
+            products.div_(self.softcap).tanh_().mul_(self.softcap)
+        return products if seen is None else products.masked_fill_(~seen, -torch.inf)
+
+    def weights(self, products: Tensor, seen: Tensor | None = None) -> Tensor:
+        """Attention by `scores`, in float32. A row sums to 1, or with a sink to what that leaves."""
+        scores = self.scores(products, seen)
         if self.sinks is None:
             return scores.softmax(-1)
         lse = torch.logaddexp(scores.logsumexp(-1), self.sinks.float()[:, None])

@@ -63,7 +63,7 @@ class DraftGraphs(WholeDrafts):
                 levels: capture(partial(self._expand, levels), device)[1] for levels in reversed(range(self.depth))
             }
 
-    def takes(self, pending: int, shape: TreeShape) -> bool:
+    def takes(self, shape: TreeShape) -> bool:
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
         width = min(shape.width, self._most)
         return width == self.width and shape.depth <= self.depth and self._body.is_current()

@@ -17,7 +17,7 @@ from torch.nn.functional import linear
 from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.cuda import ops
-from specextend_cli.engine.cuda.body import GraphInputs, GraphOutput, addresses_of
+from specextend_cli.engine.cuda.body import Body, GraphInputs, GraphOutput, addresses_of
 from specextend_cli.engine.cuda.ops import Rope
 from specextend_cli.engine.decoder import Decoder, DecoderLayer, Norm
 from specextend_cli.engine.head import EagleHead
@@ -85,48 +85,40 @@ def _join(*modules: nn.Linear) -> _Linear:
         return partial(linear, weight=joined, bias=torch.cat([bias.data for bias in biases]) if biases else None)
 
 
-class Rotary:
-    """RoPE by a model's own module, at one address: the benchmark exchanges the module."""
-
-    def __init__(self, present: Callable[[], Any]) -> None:
-        """See `decoder.Decoder.rope`."""
-        self._present = present
-        self._module: Any = present()
-        if not isinstance(getattr(self._module, "inv_freq", None), Tensor):
-            raise NotOursError("its positions are not encoded by RoPE's frequencies")
-        turns = self._turns()
-        self.rope = Rope(turns, 2 * (len(turns) - 1))
-
-    def is_current(self) -> bool:
-        """Take over what the model's present module turns by; False where it turns other dimensions."""
-        present = self._present()
-        if present is not self._module:
-            if present.inv_freq.shape != self._module.inv_freq.shape:
-                return False
-            self._module = present
-            self.rope.turns.copy_(self._turns())
-        return True
-
-    def _turns(self) -> Tensor:
-        frequencies: Tensor = self._module.inv_freq
-        scale = frequencies.new_full((1,), float(getattr(self._module, "attention_scaling", 1.0)))
-        return torch.cat((frequencies.float(), scale.float()))
+def turns_of(rotary: Any) -> Tensor:
+    """What `Rope` turns by, as a model's own module does."""
+    frequencies: Tensor = rotary.inv_freq
+    scale = frequencies.new_full((1,), float(getattr(rotary, "attention_scaling", 1.0)))
+    return torch.cat((frequencies.float(), scale.float()))
 
 
-class FusedBody:
+class FusedBody(Body):
     """A `Body`. NotOursError where the layers of a model or a head are of another make."""
 
     def __init__(self, model: LanguageModel | EagleHead) -> None:
         read = Decoder.of(model)
         if read.logits_cap or read.kinds:
             raise NotOursError("its logits are capped, or its layers have several RoPEs")
-        self._read, self._rotary = read, Rotary(read.rope)
-        self.is_current = self._rotary.is_current
-        self._layers = [_Layer.of(layer, self._rotary.rope) for layer in read.layers]
+        self._read, self._rotary = read, read.rope()
+        if not isinstance(getattr(self._rotary, "inv_freq", None), Tensor):
+            raise NotOursError("its positions are not encoded by RoPE's frequencies")
+        turns = turns_of(self._rotary)
+        self._rope = Rope(turns, 2 * (len(turns) - 1))
+        self._layers = [_Layer.of(layer, self._rope) for layer in read.layers]
         _check_norms(read.norm)
         self.states = read.layers[0].q.weight.new_empty(0, read.hidden) if isinstance(model, EagleHead) else None
         if self.states is None and None in (read.norm, *(layer.attention_norm for layer in read.layers)):
             raise NotOursError("a layer has no norm before its attention")
+
+    def is_current(self) -> bool:
+        """Take over the angles of the model's present module, which the benchmark exchanges; False: of other sizes."""
+        present = self._read.rope()
+        if present is not self._rotary:
+            if present.inv_freq.shape != self._rotary.inv_freq.shape:
+                return False
+            self._rotary = present
+            self._rope.turns.copy_(turns_of(present))
+        return True
 
     def __call__(self, inputs: GraphInputs) -> GraphOutput:
         """See `Body`."""

@@ -25,7 +25,7 @@ from specextend_cli.engine.drafters import Drafter, model_drafters
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.self_check import NotOursError, compare
+from specextend_cli.engine.self_check import NotOursError, compare, some_tokens
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import check_alive
 
@@ -135,7 +135,7 @@ def _draft(drafter: ModelDrafter, shape: TreeShape) -> dict[tuple[int, ...], flo
     """The scores of a draft behind some tokens, by the tokens of each path."""
     target = drafter.target
     lm = target.lm
-    tokens = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, _PROMPT).long()
+    tokens = some_tokens(lm.vocabulary, _PROMPT)
     target.begin(len(tokens) + shape.nodes)
     drafter.begin(len(tokens) + shape.nodes)
     ids = tokens.to(lm.device)

@@ -108,13 +108,13 @@ class GraphRunner(Runner):
 
     def run(self, step: Step) -> Output:
         """See `Runner`. Prompts are read by the fused layers, launch by launch; what has no graph, by the model."""
-        cache, n, model, graph = step.cache, len(step), self._model, None
+        cache, n, model = step.cache, len(step), self._model
         is_ours = step.backend is triton_tree and self.body.is_current()
-        is_prompt = step.tree is None and step.tree_mask is None and (n > 1 or step.record_last)
-        if is_ours and (cache.is_batch or not is_prompt):
-            graph = self._graph_for(step)
-        elif is_ours and isinstance(self.body, FusedBody) and isinstance(model, LanguageModel):
+        is_tree = step.tree is not None or step.tree_mask is not None
+        is_prompt = not cache.is_batch and not is_tree and (n > 1 or step.record_last)
+        if is_ours and is_prompt and isinstance(self.body, FusedBody) and isinstance(model, LanguageModel):
             return self.body.read(step)
+        graph = self._graph_for(step) if is_ours and not is_prompt else None
         at = cache.states.addresses() if graph else None
         if graph is None or at is None:
             return model.stock.run(step)
@@ -146,8 +146,8 @@ class GraphRunner(Runner):
             graph = _smallest(self._batches, cache.used)
             return graph if graph is not None and graph.inputs.rows <= cache.slots else None
         slots = 1 if mask is None else mask.shape[1]
-        if step.record_last or slots > MOST_SLOTS or (step.tree is None and cache.states):
-            return None  # the last chunk of a prompt has more rows
+        if slots > MOST_SLOTS or (step.tree is None and cache.states):
+            return None
         return _smallest(self._trees, n if slots == 1 else max(n, 2))  # that of one row has no mask
 
     def _set_rows(self, held: GraphInputs, step: Step) -> None:

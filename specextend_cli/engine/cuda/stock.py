@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
+from transformers.cache_utils import Cache, DynamicLayer, LinearAttentionLayer
 
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import Window
-from specextend_cli.engine.cache import BufferLayer
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import Body, GraphInputs, GraphOutput, Recorded, Recurrence
 from specextend_cli.engine.head import EagleHead
@@ -53,11 +51,14 @@ class _CapturedStep(Step):
         )
 
 
-class _Layer(BufferLayer):
-    """One layer of a cache that is found by its addresses; its rows are those of the `index`-th layer of a `buffer`."""
+class _Layer(DynamicLayer):
+    """One layer of a cache that is found by its addresses; its rows are those of the `index`-th layer of a `buffer`.
+
+    How many there are is not known to the host: transformers takes it for empty, and makes no mask of it.
+    """
 
     def __init__(self, step: _CapturedStep, buffer: int, index: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.step, self.buffer, self.index = step, buffer, index
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -68,16 +69,8 @@ class _Layer(BufferLayer):
         ops.store(key_states, value_states, step.like, at, inputs.starts, self.index)
         return key_states, value_states
 
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Not known to the host; no mask is made of it."""
-        return query_length, 0
 
-    def get_seq_length(self) -> int:
-        """Not known to the host."""
-        return 0
-
-
-class _State(LinearAttentionCacheLayerMixin):
+class _State(LinearAttentionLayer):
     """One layer of a cache that is found by its addresses; `index` counts the layers with states."""
 
     def __init__(self, inputs: GraphInputs, index: int) -> None:
@@ -86,15 +79,15 @@ class _State(LinearAttentionCacheLayerMixin):
         self.inputs, self.state_index = inputs, index
         self.recorded: Recorded | None = None
 
-    def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing to do."""
-
-    def update_conv_state(self, conv_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
+    def update_conv_state(
+        self, conv_states: Tensor, state_idx: int = 0, conv_kernel_size: int | None = None, **kwargs: Any
+    ) -> Tensor:
         """What the convolution sees at each row, [rows, channels, size], for new inputs [b, channels, n]."""
         now = RUNNING.get()
         assert now is not None
+        assert conv_kernel_size is not None
         now.append(self)
-        self.recorded = Recorded(conv_states, int(kwargs["conv_kernel_size"]), None)
+        self.recorded = Recorded(conv_states, conv_kernel_size, None)
         seen = ops.convolution_inputs(*self.recorded[:2], self.state_index, self.inputs.more, self.inputs.words)
         assert seen is not None
         return seen
@@ -139,9 +132,9 @@ class StockBody(Body):
 
     def __call__(self, inputs: GraphInputs) -> GraphOutput:
         """See `Body`."""
-        model, is_head = self._model, isinstance(self._model, EagleHead)
+        model = self._model
         layers = model.config.layers if isinstance(model, EagleHead) else model.layers
-        asked = {"record": range(layers), "feature_layers": () if is_head else range(layers + 1)}
+        asked = {"record": range(layers), "feature_layers": range(layers + 1)}  # a head has no features
         step = _CapturedStep(inputs, self._like, states=inputs.states, **asked)
         indices = itertools.count()
         step.cache = Cache(
@@ -155,7 +148,7 @@ class StockBody(Body):
             out = model.run_modules(step)
             assert out.state is not None
             return GraphOutput(out.logits, (out.state,))
-        with running() if states else nullcontext():
+        with running():
             logits, hidden = model.run_layers(step)
         recorded = [layer.recorded for layer in states if layer.recorded and inputs.words is not None]
         rows = tuple(state.flatten(0, 1) for state in hidden)

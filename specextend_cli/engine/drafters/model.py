@@ -138,7 +138,7 @@ class ModelDrafter(SuspendableDrafter):
         if self.is_self:
             working.follow()
         drafts = self.model.runner.drafts
-        if drafts is not None and drafts.takes(len(tokens), shape):
+        if drafts is not None and drafts.takes(shape):
             features = self._take_features(len(tokens)) if self.reads else None
             tree = drafts.grow(self._last, tokens, features, working.next_position, working.cache, shape)
             self._commit(len(tokens))
@@ -238,7 +238,8 @@ class EagleDrafter(ModelDrafter):
             config = config.within(self.most)
             if head.config.layers > 1:  # the first layer's keys do not depend on what a token sees
                 window = min(window or self.most, self.most // 2)  # a chunk sees itself and as much before it
-        working, layers = WorkingSet(head.new_cache, config, frequencies=head.frequencies), head.config.feature_layers
+        working = WorkingSet(head.new_cache, config, frequencies=head.rotary.inv_freq)
+        layers = head.config.feature_layers
         super().__init__(head, target, working, backend=target.lm.backend, reads=layers, window=window)
 
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:

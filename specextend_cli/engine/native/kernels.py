@@ -60,19 +60,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tenso
     q, out = q.contiguous(), q.new_empty(1, n, heads, d)
     k, v, by_head, by_row = _cached(k, v)
     on_torch_threads().sx_attend(
-        *(
-            q.dtype == torch.bfloat16,
-            q.data_ptr(),
-            kv_heads,
-            heads // kv_heads,
-            n,
-            d,
-            k.data_ptr(),
-            v.data_ptr(),
-            by_head,
-            by_row,
-        ),
-        *(total, mask.shape[1], mask.data_ptr(), scale, out.data_ptr()),
+        *(q.dtype == torch.bfloat16, q.data_ptr(), kv_heads, heads // kv_heads, n, d),
+        *(k.data_ptr(), v.data_ptr(), by_head, by_row, total),
+        *(mask.shape[1], mask.data_ptr(), scale, out.data_ptr()),
     )
     return out.transpose(1, 2)
 

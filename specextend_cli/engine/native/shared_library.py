@@ -82,11 +82,6 @@ def _may_use_tiles() -> bool:
     return bool(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA) == 0)
 
 
-def _first_line(error: BaseException) -> str:
-    """The first line of an error's message, which may be a compiler's whole output."""
-    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:200]
-
-
 def instructions() -> str:
     """The instruction set in use: the best that the CPU has, or the one that `SPECEXTEND_ISA` names.
 
@@ -151,7 +146,7 @@ class Library:
         except subprocess.TimeoutExpired as error:
             raise CannotCompileError(f"the C++ compiler took longer than {_LONGEST} seconds") from error
         except (OSError, subprocess.SubprocessError) as error:
-            raise CannotCompileError(_first_line(error)) from error
+            raise CannotCompileError(f"{type(error).__name__}: {error}") from error
         finally:
             made.unlink(missing_ok=True)
 
@@ -169,7 +164,7 @@ class Library:
             raise CannotCompileError(str(error)) from error
         except OSError as error:
             # Not removed: where no library can be loaded, every run would compile it again.
-            raise CannotCompileError(f"{_first_line(error)}; remove {self.file}") from error
+            raise CannotCompileError(f"{type(error).__name__}: {error}; remove {self.file}") from error
         _declare(library)
         _loaded = library
 
