@@ -10,7 +10,7 @@ from pypdf.generic import DictionaryObject, NameObject
 
 from specextend_cli.documents.pdf.fonts import MappedPages, _fonts, meaning
 from specextend_cli.documents.read import read_bytes
-from tests.documents.raw_pdf import ASCII, bitmap_font_pdf, font_pdf, show_lines, unicode_map
+from tests.documents.raw_pdf import ASCII, bitmap_font_pdf, font_pdf, raw_pdf, show, show_lines, unicode_map
 
 FIRST = "the \x1brst \x1cood of the year was con\x1bned to \x1cat \x1belds, and the o\x1dce di\x1eered over it."
 WHOLE = "the first flood of the year was confined to flat fields, and the office differed over it."
@@ -22,6 +22,12 @@ def named(lines: list[str], names: Mapping[str, str], told: Mapping[str, str]) -
     encoding = f"/Encoding << /BaseEncoding /WinAnsiEncoding /Differences [{differences}] >>"
     font = f"/Subtype /Type1 /BaseFont /Times-Roman {encoding} /ToUnicode 3 0 R"
     return font_pdf([show_lines(lines)], font, unicode_map(ASCII | dict(told)))
+
+
+def test_a_lone_character_that_pdfium_drops_is_counted() -> None:
+    document = read_bytes("a.pdf", raw_pdf([show(72, 700, "the b weir")], {"b": "\x02"}))
+    assert [edit.kind for edit in document.extraction.edits][0] == "unreadable character"
+    assert document.text.split() == ["the", "weir"]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def page_lines(text: Any, number: int, maps: MappedPages) -> PageLines:
 
 def _lines(page: Any, box: Box, number: int) -> PageLines:
     glyphs = Glyphs(page)
-    text, replaced = mark_superscripts(glyphs, _text_of(page))
+    repairs: list[Repair] = []
+    text, replaced = mark_superscripts(glyphs, _text_of(page, repairs))
     replaced |= put_together(glyphs, text)
     lines_of_text = [(match[0], match.start()) for match in _LINE.finditer(text)]
     found = [_glyph_line(glyphs, part, first) for part, first in split_at_jumps(glyphs, lines_of_text)]
@@ -70,7 +71,7 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
         for place in replaced.keys() & range(line.first, line.first + len(line.body)):
             at = place - line.first
             line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
-    repairs = put_spaces(found) + order_letters(found)
+    repairs += put_spaces(found) + order_letters(found)
     found = place_late_marks(found)
     found, invisible = without_invisible(found, page)
     # Where no line is inside, the box of the page is wrong.
@@ -83,7 +84,7 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     return PageLines(lines, edits, glyphs.unmapped())
 
 
-def _text_of(page: Any) -> str:
+def _text_of(page: Any, repairs: list[Repair]) -> str:
     """The text of a page by PDFium's characters, each at its own position; what ends a divided word is `HYPHEN`.
 
     PDFium's text lacks characters of fonts that map them to controls: then each is asked for.
@@ -96,7 +97,8 @@ def _text_of(page: Any) -> str:
         for at, letter in enumerate(letters):
             if letter < " " and raw.FPDFText_GetTextIndexFromCharIndex(page.raw, at) < 0:
                 letters[at] = " " if letter == _SPACE else UNREAD
-        text = _ALONE.sub(" ", "".join(letters))
+        text, lone = _ALONE.subn(" ", "".join(letters))
+        repairs += [("unreadable character", UNREAD, "")] * lone
     return text.replace("\r\n", " \n")  # of the same length
 
 
