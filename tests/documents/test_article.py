@@ -58,11 +58,13 @@ CARDS = "".join(
 )
 def test_what_is_around_an_article_is_left_out(junk: str, paragraphs: int) -> None:
     story = "".join(f"<p>{n}. {SENTENCE}</p>" for n in range(paragraphs))
-    more = junk if paragraphs > 8 else f"{junk}<div class=latest><h2>More</h2>{CARDS}</div>"
+    latest = f"<div class=latest><h1>More</h1>{CARDS}<nav>Home</nav></div>"
+    more = junk if paragraphs > 8 else junk + latest
     main = f"<main><header><h1>The weir</h1>{junk}</header><div>{story}</div></main>"
     body = f"<a href=#b>Skip to content</a>{main}{more}"
-    text = read_bytes("a.html", f"<html><title>The weir - Wiki</title><body>{body}".encode()).text
-    assert text.split("\n\n") == ["The weir", *(f"{n}. {SENTENCE}" for n in range(paragraphs))]
+    document = read_bytes("a.html", f"<html><title>The weir - Wiki</title><body>{body}".encode())
+    assert document.text.split("\n\n") == ["The weir", *(f"{n}. {SENTENCE}" for n in range(paragraphs))]
+    assert paragraphs > 8 or document.extraction.changes["navigation"] == 1  # in what is left out, too
 
 
 def test_contents_of_a_long_page_are_of_the_article() -> None:

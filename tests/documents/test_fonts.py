@@ -26,7 +26,7 @@ def named(lines: list[str], names: Mapping[str, str], told: Mapping[str, str]) -
 
 def test_a_lone_character_that_pdfium_drops_is_counted() -> None:
     document = read_bytes("a.pdf", raw_pdf([show(72, 700, "the b weir")], {"b": "\x02"}))
-    assert [edit.kind for edit in document.extraction.edits][0] == "unreadable character"
+    assert next(edit.kind for edit in document.extraction.edits) == "unreadable character"
     assert document.text.split() == ["the", "weir"]
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from unittest.mock import patch
 
 import trafilatura
 
@@ -25,7 +28,13 @@ def words(text: str) -> Counter[str]:
 
 def ways(data: bytes) -> dict[str, str]:
     """The text of a page, in three ways."""
-    whole = parse(Source("a.html", "html", data=data, full_page=True))
+    with (
+        patch("specextend_cli.documents.html.read.outside_of_article", return_value=set()),
+        NamedTemporaryFile() as file,
+    ):
+        file.write(data)
+        file.flush()
+        whole = parse(Source("a.html", "html", Path(file.name)))
     assert isinstance(whole, Parsed)
     return {
         "whole page": "\n".join(text for section in whole.sections for _, text in section.items),

@@ -10,6 +10,7 @@ import re
 import signal
 from collections import Counter
 from copy import deepcopy
+from itertools import takewhile
 from typing import Any
 
 from lxml import etree
@@ -59,7 +60,9 @@ def outside_of_article(root: Any) -> set[Any]:
         return set()
     kept = {around for block in article for around in (block, *block.iterancestors())}
     main = max(article, key=own.__getitem__).getparent()  # what contains its longest paragraph
-    for part in root.iter("blockquote", "dl", "h1", "ol", "pre", "table", "ul"):
+    before = takewhile(lambda element: element not in article, root.iter("*"))
+    headline = [element for element in before if element.tag == "h1" and words[element]][-1:]
+    for part in (*headline, *root.iter("blockquote", "dl", "ol", "pre", "table", "ul")):
         data = part in kept and part.tag == "table" and all(words[cell] <= _CELL for cell in part.iter("td", "th"))
         if data or (part.getparent() is main and part not in menus) or part.tag in ("blockquote", "h1", "pre"):
             kept.update(part.iter("*"), part.iterancestors())

@@ -98,7 +98,9 @@ def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
         if event == "start":
             why = visibility.skip_reason(element, tag)
             if why is None and element in outside:
-                for text in (text for section in _part(element, visibility).sections for _, text in section.items):
+                part = _part(element, visibility)
+                parsed.edits += part.edits
+                for text in (text for section in part.sections for _, text in section.items):
                     parsed.remove(OUTSIDE, text)
             elif why is None and tag == "math":
                 builder.data(formula(element))
@@ -140,8 +142,8 @@ def _cells(row: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
         is_list = is_alone and any(kind == "row" for kind, _ in items)
         if is_list or (part.characters > _LONG_CELL and (is_alone or len(items) > 1)):
             return []
-    for edit in (edit for part in parts for edit in part.edits):
-        parsed.remove(edit.kind, edit.before)
+    for part in parts:
+        parsed.edits += part.edits
     spans = ([integer(attribute(cell, key), 1) for key in ("colspan", "rowspan")] for cell in cells)
     return [Cell(_cell_text(items), *span) for items, span in zip(contents, spans, strict=True)]
 
