@@ -19,7 +19,7 @@ from specextend_cli.engine.attention import NAME, ForwardContext
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.step import ModuleRunner, Runner, Step
+from specextend_cli.engine.step import Runner, Step
 
 
 class MtpHead(EagleHead):
@@ -38,8 +38,7 @@ class MtpHead(EagleHead):
             if getattr(module, "config", None) is not None:
                 module.config = self.llama
         self.llama.num_hidden_layers = 1
-        self.stock = ModuleRunner(self)
-        self.runner: Runner = self.stock
+        self.stock = self.runner = Runner(self)
         decoder: Any = target.model.get_decoder()
         self.embedding = target.model.get_input_embeddings()
         self.lm_head = target.model.get_output_embeddings()

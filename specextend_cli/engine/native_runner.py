@@ -63,7 +63,8 @@ class NativeRunner(Runner):
     most_rows = MOST_ROWS
 
     def __init__(self, model: LanguageModel | EagleHead, decoder: Decoder, *, exact: bool) -> None:
-        self.decoder, self._stock = decoder, model.stock
+        super().__init__(model)
+        self.decoder = decoder
         self._head = model if isinstance(model, EagleHead) else None
         if not isinstance(model, EagleHead) and model.backend is not split_kv:
             raise NotOursError("there is no native forward for another attention than the library's")
@@ -93,7 +94,7 @@ class NativeRunner(Runner):
         n, is_batch = len(step) // b, cache.is_batch
         is_prompt = tree is None and step.key_positions is None and self._head is None
         if b > MOST_ROWS or (n > MOST_ROWS and not is_prompt) or step.backend is not split_kv:
-            return self._stock.run(step)
+            return super().run(step)
         earlier = 0 if is_batch else tree.shape[1] - n if tree is not None else cache.start - cache.length
         decoder, buffer, layers = self.decoder, cache.buffers[0], step.feature_layers
         keep = n if b > 1 else min(step.logits_to_keep or n, n)
