@@ -104,7 +104,6 @@ class EagleHead(nn.Module):
     the configuration of its layers.
     """
 
-    config: HeadConfig
     draft_to_target: Tensor
     remarks: tuple[str, ...] = ()
     """What its user should know, found when it was loaded."""

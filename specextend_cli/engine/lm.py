@@ -53,8 +53,6 @@ class LanguageModel:
         """Layers with keys of their own in the cache; others attend by those, or have none."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
-        self.exact_rows: int | None = None
-        """Up to so many rows of a forward (tree nodes or sequences) pay, and are rounded as a single one is."""
         own = model.config._attn_implementation
         try:
             with few_threads(model):

@@ -54,7 +54,6 @@ class MtpHead(EagleHead):
             kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
             head_dim=int(getattr(config, "head_dim", None) or hidden // heads),
             intermediate=int(getattr(config, "intermediate_size", None) or hidden),
-            layers=1,
             feature_layers=(target.layers,),
         )
         self.register_buffer("draft_to_target", torch.zeros(target.vocabulary, dtype=torch.long, device=target.device))

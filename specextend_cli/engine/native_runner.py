@@ -29,7 +29,6 @@ from specextend_cli.engine.temporary import few_threads
 
 _BFLOAT16, _FLOAT32 = 5, 6  # kinds of SxMatrix (`native/specextend.h`)
 _COLUMNS = 32  # a multiple of which every matrix has
-_WORTH_ROWS = 16  # of a tree or a batch; more cost as much as they bring
 
 
 @torch.inference_mode()
@@ -51,7 +50,7 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
         few = replace(decoder, layers=tuple(decoder.layers[index] for index in chosen))
         make = partial(NativeRunner, model, few, exact=exact)
         use(model, make, results, model.backend, list(results(reference)), rounds)
-    model.runner, model.exact_rows = whole, _WORTH_ROWS
+    model.runner = whole
 
 
 class NativeRunner(Runner):
@@ -61,6 +60,7 @@ class NativeRunner(Runner):
     """
 
     most_rows = MOST_ROWS
+    exact_rows = 16  # more cost as much as they bring
 
     def __init__(self, model: LanguageModel | EagleHead, decoder: Decoder, *, exact: bool) -> None:
         super().__init__(model)

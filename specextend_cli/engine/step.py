@@ -100,10 +100,12 @@ class Runner:
     """Computes the forwards of a model or a head: by its own modules; what derives from it, by others where it can.
 
     `most_rows`: committed tokens that a head had better read in one forward; of more, only the last one's output is
-    computed. `drafts`: what grows whole trees with the model, if anything does.
+    computed. `exact_rows`: tree nodes or sequences of a forward up to which they pay, and are rounded as a single one
+    is; None: no such number is known. `drafts`: what grows whole trees with the model, if anything does.
     """
 
     most_rows: int = 16
+    exact_rows: int | None = None
     drafts: WholeDrafts | None = None
 
     def __init__(self, model: Any) -> None:
