@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 Policy: TypeAlias = Literal["full", "streaming", "retrieval"]
-Positions: TypeAlias = Literal["compact", "absolute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class Retrieval:
     recent: int = 64
     sinks: int = 4
     every: int = 4
-    positions: Positions = "absolute"
+    positions: Literal["compact", "absolute"] = "absolute"
     layers: tuple[int, ...] = (-1,)
 
     def __post_init__(self) -> None:

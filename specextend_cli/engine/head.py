@@ -26,7 +26,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 from specextend_cli.engine.attention import NAME, ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.head_config import HeadConfig
-from specextend_cli.engine.step import ModuleRunner, Output, Runner, Step
+from specextend_cli.engine.step import Output, Runner, Step
 
 if TYPE_CHECKING:
     from specextend_cli.engine.lm import LanguageModel
@@ -104,7 +104,6 @@ class EagleHead(nn.Module):
     the configuration of its layers.
     """
 
-    config: HeadConfig
     draft_to_target: Tensor
     remarks: tuple[str, ...] = ()
     """What its user should know, found when it was loaded."""
@@ -116,8 +115,7 @@ class EagleHead(nn.Module):
         """`target` is needed for what the head shares with it."""
         super().__init__()
         self.config = config
-        self.stock = ModuleRunner(self)
-        self.runner: Runner = self.stock
+        self.stock = self.runner = Runner(self)
         self.llama = _llama(config)
         self.embedding: Any = nn.Embedding(config.embedding, config.hidden) if config.embedding else None
         self.fc = nn.Linear(config.joined, config.hidden, bias=config.fc_bias)

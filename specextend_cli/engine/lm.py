@@ -17,7 +17,7 @@ from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, KVCache, key_sources, row_shapes
 from specextend_cli.engine.scans import follow_tokens
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
-from specextend_cli.engine.step import ModuleRunner, Output, Runner, Step
+from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.temporary import exchanged, few_threads
 from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.tree import DraftTree
@@ -44,8 +44,7 @@ class LanguageModel:
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
-        self.stock = ModuleRunner(self)
-        self.runner: Runner = self.stock
+        self.stock = self.runner = Runner(self)
         self.attending: tuple[LayerQueries, ...] = ()
         """How each layer that attends does: the queries are a probe's."""
         self.windows: tuple[int | None, ...] = ()
@@ -54,8 +53,6 @@ class LanguageModel:
         """Layers with keys of their own in the cache; others attend by those, or have none."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
-        self.exact_rows: int | None = None
-        """Up to so many rows of a forward (tree nodes or sequences) pay, and are rounded as a single one is."""
         own = model.config._attn_implementation
         try:
             with few_threads(model):

@@ -19,7 +19,7 @@ from specextend_cli.engine.attention import NAME, ForwardContext
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.step import ModuleRunner, Runner, Step
+from specextend_cli.engine.step import Runner, Step
 
 
 class MtpHead(EagleHead):
@@ -38,8 +38,7 @@ class MtpHead(EagleHead):
             if getattr(module, "config", None) is not None:
                 module.config = self.llama
         self.llama.num_hidden_layers = 1
-        self.stock = ModuleRunner(self)
-        self.runner: Runner = self.stock
+        self.stock = self.runner = Runner(self)
         decoder: Any = target.model.get_decoder()
         self.embedding = target.model.get_input_embeddings()
         self.lm_head = target.model.get_output_embeddings()
@@ -55,7 +54,6 @@ class MtpHead(EagleHead):
             kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
             head_dim=int(getattr(config, "head_dim", None) or hidden // heads),
             intermediate=int(getattr(config, "intermediate_size", None) or hidden),
-            layers=1,
             feature_layers=(target.layers,),
         )
         self.register_buffer("draft_to_target", torch.zeros(target.vocabulary, dtype=torch.long, device=target.device))

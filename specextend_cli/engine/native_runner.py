@@ -29,7 +29,6 @@ from specextend_cli.engine.temporary import few_threads
 
 _BFLOAT16, _FLOAT32 = 5, 6  # kinds of SxMatrix (`native/specextend.h`)
 _COLUMNS = 32  # a multiple of which every matrix has
-_WORTH_ROWS = 16  # of a tree or a batch; more cost as much as they bring
 
 
 @torch.inference_mode()
@@ -51,7 +50,7 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
         few = replace(decoder, layers=tuple(decoder.layers[index] for index in chosen))
         make = partial(NativeRunner, model, few, exact=exact)
         use(model, make, results, model.backend, list(results(reference)), rounds)
-    model.runner, model.exact_rows = whole, _WORTH_ROWS
+    model.runner = whole
 
 
 class NativeRunner(Runner):
@@ -61,9 +60,11 @@ class NativeRunner(Runner):
     """
 
     most_rows = MOST_ROWS
+    exact_rows = 16  # more cost as much as they bring
 
     def __init__(self, model: LanguageModel | EagleHead, decoder: Decoder, *, exact: bool) -> None:
-        self.decoder, self._stock = decoder, model.stock
+        super().__init__(model)
+        self.decoder = decoder
         self._head = model if isinstance(model, EagleHead) else None
         if not isinstance(model, EagleHead) and model.backend is not split_kv:
             raise NotOursError("there is no native forward for another attention than the library's")
@@ -93,7 +94,7 @@ class NativeRunner(Runner):
         n, is_batch = len(step) // b, cache.is_batch
         is_prompt = tree is None and step.key_positions is None and self._head is None
         if b > MOST_ROWS or (n > MOST_ROWS and not is_prompt) or step.backend is not split_kv:
-            return self._stock.run(step)
+            return super().run(step)
         earlier = 0 if is_batch else tree.shape[1] - n if tree is not None else cache.start - cache.length
         decoder, buffer, layers = self.decoder, cache.buffers[0], step.feature_layers
         keep = n if b > 1 else min(step.logits_to_keep or n, n)

@@ -33,11 +33,6 @@ class TransformersModel:
         self.why = why
         self.config, self.device, self.dtype = model.config, model.device, model.dtype
 
-    @property
-    def vocabulary(self) -> int:
-        """Rows of the output head."""
-        return int(self.config.vocab_size)
-
 
 class TransformersTarget:
     """Holds one sequence at a time, as `Target` does; it takes trees of one node, from a drafter that drafts nothing.
@@ -101,7 +96,7 @@ class TransformersTarget:
     def _check(self) -> None:
         """Compare what it computes token by token with what it computes in one piece."""
         model = self.lm.model
-        ids = some_tokens(self.lm.vocabulary, _PROMPT + _STEPS).to(self.lm.device)
+        ids = some_tokens(model.config.vocab_size, _PROMPT + _STEPS).to(self.lm.device)
         with torch.inference_mode():
             whole = model(input_ids=ids[None]).logits[0, _PROMPT - 1 :]
             found = [self.prefill(ids[:_PROMPT]).logits]

@@ -96,18 +96,25 @@ class WholeDrafts(Protocol):
         """
 
 
-class Runner(Protocol):
-    """Computes the forwards of one model.
+class Runner:
+    """Computes the forwards of a model or a head: by its own modules; what derives from it, by others where it can.
 
     `most_rows`: committed tokens that a head had better read in one forward; of more, only the last one's output is
-    computed. `drafts`: what grows whole trees with the model, if anything does.
+    computed. `exact_rows`: tree nodes or sequences of a forward up to which they pay, and are rounded as a single one
+    is; None: no such number is known. `drafts`: what grows whole trees with the model, if anything does.
     """
 
     most_rows: int = 16
+    exact_rows: int | None = None
     drafts: WholeDrafts | None = None
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
 
     def run(self, step: Step) -> Output:
         """The output, with the cache's reserved rows written."""
+        output: Output = self._model.run_modules(step)
+        return output
 
     def follows_trees(self, nodes: int, attention: Backend) -> bool:
         """Whether it computes trees of so many nodes that branch with recurrent layers, too, by this attention."""
@@ -120,15 +127,3 @@ class Runner(Protocol):
     def batch_size(self, most: int) -> int:
         """The largest number of sequences up to `most` that needs memory for no more of them."""
         return most
-
-
-class ModuleRunner(Runner):
-    """Runs a model or a head by its own modules."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def run(self, step: Step) -> Output:
-        """See `Runner`."""
-        output: Output = self._model.run_modules(step)
-        return output

@@ -149,12 +149,6 @@ def drafter_of(
         assert draft is not None
         return draft
 
-    def load_lm() -> LanguageModel:
-        directory = own("lm")
-        lm = load(directory, target.lm.dtype)
-        check_token_ids(directory, Path(target.lm.model.name_or_path), lm.vocabulary, target.lm.vocabulary)
-        return lm
-
     def make(kind: str) -> Drafter:
         match kind:
             case "none":
@@ -164,7 +158,9 @@ def drafter_of(
             case "table":
                 return drafters.NgramTableDrafter(load_table(own("table"), target.lm.vocabulary))
             case "lm":
-                return drafters.LMDrafter(load_lm(), target, retrieval, window=window)
+                lm = load(directory := own("lm"), target.lm.dtype)
+                check_token_ids(directory, Path(target.lm.model.name_or_path), lm.vocabulary, target.lm.vocabulary)
+                return drafters.LMDrafter(lm, target, retrieval, window=window)
             case "self":
                 return drafters.LMDrafter(target.lm, target, retrieval)
             case "eagle":

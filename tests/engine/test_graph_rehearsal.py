@@ -119,7 +119,7 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rehearsal.captures == captures
 
 
-OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_at", "first_keys", "best", "advance")
+OURS = ("add_norm", "rope_and_store", "store", "gated", "attend", "first_keys", "best", "advance")
 KERNELS = [(ops, name) for name in (*OURS, "convolution_inputs", "recur")]
 
 
@@ -241,7 +241,7 @@ def test_fused_layers(launches: Launches, name: str, nodes: int) -> None:
     found = added(bodies[1], bodies[0])
     assert found.total() <= (OF_LLAMA if name == "llama" else MOST), found
     assert sum(found[kind] for kind in ("aten.mm.default", "aten.addmm.default", "aten.linear.default")) == 4, found
-    assert found["attend_at"] == found["rope_and_store"] == found["gated"] == 1
+    assert found["attend"] == found["rope_and_store"] == found["gated"] == 1
     assert found["add_norm"] == 2
 
 

@@ -18,7 +18,7 @@ LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 100, 120, 126, 127, 128, 
 
 
 def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> list[int]:
-    stop = Stop(16 if generator.target.lm.exact_rows else 5)
+    stop = Stop(16 if generator.target.lm.runner.exact_rows else 5)
     events = decode(
         generator.target, drafter, prompt, stop=stop, gate=DraftGate(generator.draft_gate.shape, enabled=False)
     )

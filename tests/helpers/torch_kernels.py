@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.triton_tree import Window
+from specextend_cli.engine.attention.triton_tree import Placed
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import WORDS, GraphInputs, Recurrence
 from specextend_cli.engine.cuda.ops import Level, Rope
@@ -31,7 +31,7 @@ def replace_kernels(
     monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda kernel: kernel
 ) -> None:
     """Let graphs compute by these. `wrap` is applied to each."""
-    ours = (add_norm, rope_and_store, store, gated, attend_at, first_keys, best, advance, convolution_inputs, recur)
+    ours = (add_norm, rope_and_store, store, gated, attend, first_keys, best, advance, convolution_inputs, recur)
     for kernel in ours:
         monkeypatch.setattr(ops, kernel.__name__, wrap(on_host(kernel)))
 
@@ -153,21 +153,19 @@ def gated(gate_up: Tensor) -> Tensor:
     return torch.nn.functional.silu(gate) * up
 
 
-def attend_at(
+def attend(
     q: Tensor,
-    like: Tensor,
+    k: Tensor,
+    v: Tensor,
     scale: float,
-    place: Tensor,
-    lengths: Tensor,
-    layer: int,
-    kv_heads: int,
     *,
+    at: Placed,
     words: Tensor | None = None,
     softmax: SoftmaxOptions = PLAIN,
-    window: Window | None = None,
 ) -> Tensor:
+    place, lengths, layer, kv_heads, window = at
     *ends, tree = lengths.tolist()
-    like = q[:0].to(like.dtype)
+    like = q[:0].to(k.dtype)
     out = []
     for sequence, end in enumerate(ends):
         k, v = rows_at(place, layer, sequence, kv_heads, end, like)

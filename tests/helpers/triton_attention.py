@@ -12,7 +12,7 @@ from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan
-from specextend_cli.engine.attention.triton_tree import Window, attend, attend_at, first_keys, pack
+from specextend_cli.engine.attention.triton_tree import Placed, Window, attend, first_keys, pack
 from tests.helpers.attention_inputs import inputs, random_tree_mask
 
 TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
@@ -69,7 +69,7 @@ def check_placed(device: str, dtype: torch.dtype) -> None:
         words = pack(mask, torch.full((16, 2), -1, device=device))  # of surplus rows and words, zeros
         more = torch.cat((q, q[:, :, :7]), 2)
         sizes = torch.tensor([length, n], device=device)
-        out = attend_at(more, q, 0.1, place, sizes, 1, kv_heads, words=words)[:, :, :n]
+        out = attend(more, q, q, 0.1, words=words, at=Placed(place, sizes, 1, kv_heads))[:, :, :n]
         assert (out.cpu().float() - exact(q, k, v, 0.1, mask)).abs().max() < TOLERANCE[dtype]
 
 
@@ -114,10 +114,10 @@ def check_windows(
         whole = min(int(first.min()), prefix) // cut.keys * cut.keys
         buffer[..., total:, :] = buffer[..., :whole, :] = torch.nan
         there = softmax._replace(sinks=None if softmax.sinks is None else softmax.sinks.to(device))
-        options = {"words": words, "softmax": there, "window": Window(window, first)}
+        options = {"words": words, "softmax": there, "at": Placed(*placed, 1, kv_heads, Window(window, first))}
         expected = exact(q, k, v, 0.1, seen, softmax)
         for launch in (None, cut._replace(splits=5)) if prefix == many else (None,):
-            out = attend_at(q, q, 0.1, *placed, 1, kv_heads, **options, launch=launch)
+            out = attend(q, q, q, 0.1, **options, launch=launch)
             assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype], (prefix, launch)
 
 
@@ -131,7 +131,7 @@ def check_sequences(device: str, dtype: torch.dtype, window: int | None = None) 
     lengths = [5, 1, 320, 77]
     ends = torch.tensor([*lengths, 1], device=device)
     seen = None if window is None else Window(window, first_keys(window, 1, place, ends, None))
-    out = attend_at(q, q, 0.1, place, ends, 2, kv_heads, window=seen)
+    out = attend(q, q, q, 0.1, at=Placed(place, ends, 2, kv_heads, seen))
     for sequence, length in enumerate(lengths):
         k, v = buffer[:, 2, sequence, None, :, max(0, length - (window or length)) : length]
         one = slice(sequence, sequence + 1)

@@ -37,7 +37,7 @@ def test_drafts_change_no_token_of_a_short_text(compiled: TextGenerator) -> None
 
 
 def test_batches_and_trees_have_no_more_rows_than_are_exact(compiled: TextGenerator) -> None:
-    rows = compiled.target.lm.exact_rows
+    rows = compiled.target.lm.runner.exact_rows
     if rows is None:
         pytest.skip("our kernels are not here")
     assert compiled.batch_size <= rows

@@ -22,7 +22,7 @@ from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_package import is_installed
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
-from specextend_cli.engine.attention.triton_tree import attend, attend_at, pack
+from specextend_cli.engine.attention.triton_tree import Placed, attend, pack
 from specextend_cli.engine.attention_backends import backend_for
 from tests.helpers.attention_inputs import inputs, random_tree_mask
 from tests.scripts.gpu_models import Sizes, seconds
@@ -117,7 +117,7 @@ def _addresses(case: Case) -> float:
     nodes = case.q.shape[2]
     sizes = torch.tensor((total, nodes), device=memory.device)
     words = pack(case.mask) if nodes > 1 else None
-    out = attend_at(case.q, memory, _SCALE, place, sizes, 1, kv_heads, words=words)
+    out = attend(case.q, memory, memory, _SCALE, words=words, at=Placed(place, sizes, 1, kv_heads))
     return _difference(out, case.expected())
 
 

@@ -5,7 +5,7 @@ applied to the last few blocks of the same loop, and the keys are split over the
 triton is imported when the first kernel runs, so this module loads on machines without it.
 
 The host reads nothing back, and allocations depend on shapes only, so a launch can be captured in a CUDA graph: with
-the cache's addresses and the number of keys in device memory (`attend_at`), one graph serves every cache and length.
+the cache's addresses and the number of keys in device memory (`Placed`), one graph serves every cache and length.
 """
 
 from __future__ import annotations
@@ -38,6 +38,20 @@ class Window(NamedTuple):
     first: Tensor
 
 
+class Placed(NamedTuple):
+    """A layer of a cache that is found in device memory, for CUDA graphs: `addresses` as in `cuda/body.py`.
+
+    Sequence i has `lengths[i]` keys; `lengths` [b + 1] (int64) ends with the number of keys at the end that are a
+    tree's. Without a tree's mask a query sees all keys, or those in a `window`.
+    """
+
+    addresses: Tensor
+    lengths: Tensor
+    layer: int
+    kv_heads: int
+    window: Window | None = None
+
+
 def triton_tree(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
@@ -58,91 +72,31 @@ def attend(
     *,
     words: Tensor | None = None,
     tree: int | None = None,
-    launch: Plan | None = None,
+    at: Placed | None = None,
     softmax: SoftmaxOptions = PLAIN,
-) -> Tensor:
-    """q [1, H, n, d]; k, v [1, H_kv, T, d], any strides, -> [1, H, n, d], which lies in memory as [1, n, H, d].
-
-    The last `tree` keys are a tree whose mask is `words` (see `pack`); without words they are the n queries' own, in
-    causal order. `launch` overrides the plan.
-    """
-    _, heads, n, d = q.shape
-    kv_heads, total = k.shape[1:3]
-    tree = n if tree is None else tree
-    cut = launch or plan(heads // kv_heads * n, total, kv_heads, d, k.element_size(), chip(q.device))
-    return _launch(q, k, v, scale, words, None, kv_heads, total, tree, 0, cut, softmax, None)
-
-
-def attend_at(
-    q: Tensor,
-    like: Tensor,
-    scale: float,
-    addresses: Tensor,
-    lengths: Tensor,
-    layer: int,
-    kv_heads: int,
-    *,
-    words: Tensor | None = None,
-    softmax: SoftmaxOptions = PLAIN,
-    window: Window | None = None,
     launch: Plan | None = None,
 ) -> Tensor:
-    """`attend` of several sequences over a cache that `addresses` describes (see `cuda/body.py`), for CUDA graphs.
+    """q [b, H, n, d], any strides, -> [b, H, n, d], which lies in memory as [b, n, H, d].
 
-    q [b, H, n, d], any strides -> [b, H, n, d], which lies in memory as [b, n, H, d]. Sequence i has `lengths[i]` keys;
-    `lengths` [b + 1] (int64) ends with the number of keys at the end that are a tree's, with the mask `words`
-    [n, 1 or more], of one sequence. Without words, n is 1 and sees all keys, or those in a `window`. `like` is any
-    tensor of the cache's number format.
+    k, v [1, H_kv, T, d], any strides, are those of one sequence; with `at`, any tensors of the cache's number format.
+    The last `tree` keys are a tree whose mask is `words` (see `pack`), of one sequence; without words they are the n
+    queries' own, in causal order, and with `at`, n is 1. `launch` overrides the plan.
     """
-    b, heads, n, d = q.shape
-    programs = b * kv_heads
-    most = _ANY_LENGTH if window is None else min(window.size + WORD, _ANY_LENGTH)
-    cut = launch or plan(heads // kv_heads * n, most, programs, d, like.element_size(), chip(q.device))
-    return _launch(q, like, like, scale, words, (addresses, lengths), kv_heads, 0, 1, layer, cut, softmax, window)
-
-
-def first_keys(window: int, n: int, addresses: Tensor, lengths: Tensor, words: Tensor | None) -> Tensor:
-    """The first key that each query sees through a window, [sequences, n] int32; the others as for `attend_at`."""
-    from specextend_cli.engine.attention import triton_kernels
-
-    b, words_n = len(lengths) - 1, 0 if words is None else words.shape[1]
-    first = torch.empty(b, n, dtype=torch.int32, device=addresses.device)
-    triton_kernels.first_keys[(n, b)](
-        *(addresses if words is None else words, addresses, lengths, first, window, words_n),
-        SLOTS=power_of_two(words_n * WORD),
-        BLOCK=_POSITIONS,
-        CAUSAL=words is None,
-        num_warps=1,
-    )
-    return first
-
-
-def _launch(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    scale: float,
-    words: Tensor | None,
-    by_address: tuple[Tensor, Tensor] | None,
-    kv_heads: int,
-    total: int,
-    tree: int,
-    layer: int,
-    cut: Plan,
-    softmax: SoftmaxOptions,
-    window: Window | None,
-) -> Tensor:
     from specextend_cli.engine.attention.triton_kernels import attend_split, merge_splits
 
     b, heads, n, d = q.shape
+    kv_heads, total = k.shape[1:3] if at is None else (at.kv_heads, _ANY_LENGTH)
+    window = None if at is None else at.window
+    most = total if window is None else min(window.size + WORD, total)
     groups, width = heads // kv_heads, power_of_two(d)
+    cut = launch or plan(groups * n, most, b * kv_heads, d, k.element_size(), chip(q.device))
     merging = cut.splits > 1
     lse = torch.empty(cut.splits, b, n, heads, dtype=torch.float32, device=q.device)
     out = torch.empty(b, n, heads, d, dtype=q.dtype, device=q.device)
     parts = torch.empty(cut.splits, b, n, heads, d, dtype=torch.float32, device=q.device) if merging else out
     unused = lse  # a pointer that is not followed
-    addresses, lengths = by_address or (unused, unused)
-    strides = (0, 0, 0) if by_address else k.stride()[1:], (0, 0, 0) if by_address else v.stride()[1:]
+    addresses, lengths, layer = (unused, unused, 0) if at is None else at[:3]
+    strides = [(0, 0, 0) if at is not None else rows.stride()[1:] for rows in (k, v)]
     attend_split[(-(-groups * n // cut.rows), b * kv_heads, cut.splits)](
         q,
         k,
@@ -156,7 +110,7 @@ def _launch(
         lse,
         n,
         total,
-        tree,
+        n if tree is None else tree,
         0 if words is None else words.shape[1],
         cut.splits,
         layer,
@@ -173,7 +127,7 @@ def _launch(
         BLOCK_N=cut.keys,
         TAIL_N=min(cut.keys, WORD),
         CAUSAL=words is None,
-        PLACED=by_address is not None,
+        PLACED=at is not None,
         WINDOWED=window is not None,
         HAS_SINKS=softmax.sinks is not None,
         CAPPED=softmax.softcap is not None,
@@ -187,6 +141,22 @@ def _launch(
         sizes = {"D": d, "BLOCK_D": width, "BLOCK_S": MOST_SPLITS}
         merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, **sizes, num_warps=4 if width <= 256 else 16)
     return out.transpose(1, 2)
+
+
+def first_keys(window: int, n: int, addresses: Tensor, lengths: Tensor, words: Tensor | None) -> Tensor:
+    """The first key that each query sees through a window, [sequences, n] int32; the others as for `attend`."""
+    from specextend_cli.engine.attention import triton_kernels
+
+    b, words_n = len(lengths) - 1, 0 if words is None else words.shape[1]
+    first = torch.empty(b, n, dtype=torch.int32, device=addresses.device)
+    triton_kernels.first_keys[(n, b)](
+        *(addresses if words is None else words, addresses, lengths, first, window, words_n),
+        SLOTS=power_of_two(words_n * WORD),
+        BLOCK=_POSITIONS,
+        CAUSAL=words is None,
+        num_warps=1,
+    )
+    return first
 
 
 def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:

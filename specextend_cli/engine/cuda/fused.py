@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from specextend_cli.engine.attention.function import LayerQueries
+from specextend_cli.engine.attention.triton_tree import Placed
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import Body, GraphInputs, GraphOutput, addresses_of
@@ -190,8 +191,8 @@ class FusedBody(Body):
                 k, v = prompt.cache.of_layer(index)[..., : prompt.cache.end, :]
                 out = prompt.attend(q, k, v, own.scale, own.window)
             else:
-                at, window = (inputs.addresses, inputs.lengths, index, kv_heads), seen.get(own.window or 0)
-                out = ops.attend_at(q, q, own.scale, *at, words=inputs.words, window=window)
+                at = Placed(inputs.addresses, inputs.lengths, index, kv_heads, seen.get(own.window or 0))
+                out = ops.attend(q, q, q, own.scale, words=inputs.words, at=at)
             attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
             x, normed = ops.add_norm(x, attended, layer.mlp_norm, factor=factor)
             added = layer.down(ops.gated(layer.gate_up(normed)))

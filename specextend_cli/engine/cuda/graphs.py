@@ -59,7 +59,8 @@ class GraphRunner(Runner):
         batches: Sequence[int],
     ) -> None:
         """Capture graphs of trees by nodes, and of batches by sequences. Any error of `capture`."""
-        self._model, self.body = model, body
+        super().__init__(model)
+        self.body = body
         self._addresses: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
         self._forwards = 0  # that ran so far
         scratch = model.new_cache(max(TREE_BUCKETS))  # every capture overwrites it
@@ -117,7 +118,7 @@ class GraphRunner(Runner):
         graph = self._graph_for(step) if is_ours and not is_prompt else None
         at = cache.states.addresses() if graph else None
         if graph is None or at is None:
-            return model.stock.run(step)
+            return super().run(step)
         if cache.is_batch:
             self._set_batch(graph.inputs, step, at)
         elif step.tree is not None:

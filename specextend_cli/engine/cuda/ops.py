@@ -18,7 +18,7 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, power_of_two
 from specextend_cli.engine.attention.triton_tree import Window, first_keys
-from specextend_cli.engine.attention.triton_tree import attend_at as attend_at
+from specextend_cli.engine.attention.triton_tree import attend as attend
 from specextend_cli.engine.cuda.body import WORDS, GraphInputs, Recurrence
 from specextend_cli.engine.decoder import Norm
 

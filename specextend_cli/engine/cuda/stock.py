@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer, LinearAttentionLayer
 
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.triton_tree import Window
+from specextend_cli.engine.attention.triton_tree import Placed, Window
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import Body, GraphInputs, GraphOutput, Recorded, Recurrence
 from specextend_cli.engine.head import EagleHead
@@ -43,12 +43,8 @@ class _CapturedStep(Step):
         inputs, (buffer, index) = self.inputs, self.rows_of[k.data_ptr()]  # perhaps those of another layer
         if window is not None and window not in self._windows:
             self._windows[window] = ops.window(inputs, window)
-        return ops.attend_at(
-            *(q, self.like, scale, inputs.addresses_in(buffer), inputs.lengths, index, k.shape[1]),
-            words=inputs.words,
-            softmax=softmax,
-            window=self._windows[window],
-        )
+        at = Placed(inputs.addresses_in(buffer), inputs.lengths, index, k.shape[1], self._windows[window])
+        return ops.attend(q, self.like, self.like, scale, words=inputs.words, at=at, softmax=softmax)
 
 
 class _Layer(DynamicLayer):
