@@ -72,7 +72,7 @@ def load_model(
         with quiet_transformers():
             config, _ = read_config(directory)
             kind = torch.bfloat16 if dtype == "auto" else getattr(torch, dtype) if isinstance(dtype, str) else dtype
-            return load_gguf(file, directory, config, device=torch.device(device), dtype=kind)
+            return load_gguf(file, config, device=torch.device(device), dtype=kind)
     weights = checked_weights(directory, name)
     safe = [file for file in weights if file.suffix == ".safetensors"]
 

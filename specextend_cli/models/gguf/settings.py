@@ -18,7 +18,7 @@ from specextend_cli.models.checkpoint import usable
 from specextend_cli.models.gguf.families import Table, config_of, family, layout
 from specextend_cli.models.gguf.file import Gguf
 from specextend_cli.models.gguf.source import GgufFile, gguf_file, parts, plain_name
-from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
+from specextend_cli.models.gguf.tokenizer import tokenizer_config, tokenizer_of
 from specextend_cli.models.preset import ANY_MACHINE, Preset, Target, Window, window_sizes
 from specextend_cli.models.shape import Shape
 
@@ -60,7 +60,6 @@ def write_settings(file: Path, into: Path) -> None:
         tokenizer = tokenizer_of(model.facts)
         settings = tokenizer_config(model.facts)
     _write_json(into / "config.json", config)
-    _write_json(into / "generation_config.json", special_ids(model.facts))
     tokenizer.save(str(into / "tokenizer.json"))
     _write_json(into / "tokenizer_config.json", settings)
 
