@@ -25,7 +25,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, P
 from transformers.utils import logging as transformers_logging
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import checked_weights, damaged, named_gguf, read_header, read_object, usable
+from specextend_cli.models.checkpoint import checked_weights, damaged, named_gguf, read_object, usable
 from specextend_cli.models.gguf.weights import load_gguf
 from specextend_cli.models.head_config import ASSISTANTS
 from specextend_cli.models.preset import Dtype, Quantization
@@ -74,7 +74,6 @@ def load_model(
             kind = torch.bfloat16 if dtype == "auto" else getattr(torch, dtype) if isinstance(dtype, str) else dtype
             return load_gguf(file, config, device=torch.device(device), dtype=kind)
     weights = checked_weights(directory, name)
-    safe = [file for file in weights if file.suffix == ".safetensors"]
 
     def load(building: AbstractContextManager[object]) -> Any:
         with quiet_transformers(), building:
@@ -86,7 +85,7 @@ def load_model(
                 local_files_only=True,
                 trust_remote_code=False,
                 **_quantized(quantization, device, dtype),
-                use_safetensors=weights[0].suffix == ".safetensors",
+                use_safetensors=all(file.suffix == ".safetensors" for file in weights),
                 ignore_mismatched_sizes=True,  # but told, and refused below
                 weights_only=True,
                 key_mapping=KEY_MAPPING if wrapped else None,
@@ -96,7 +95,7 @@ def load_model(
     with usable(f"cannot load the model in {directory}"):
         with quiet_transformers():
             config, wrapped = read_config(directory)
-        check_tensors(config, (read_header(file, name=name) for file in safe), directory, wrapped=wrapped)
+        check_tensors(config, weights.values(), directory, wrapped=wrapped)
         try:
             loaded = load(SkipInit())
         except torch.OutOfMemoryError:
