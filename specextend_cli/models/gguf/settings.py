@@ -23,8 +23,8 @@ from specextend_cli.models.preset import ANY_MACHINE, Preset, Target, Window, wi
 from specextend_cli.models.shape import Shape
 
 _LEAST = 256  # tokens of a window
-_IGNORED = ("rope_freqs.weight",)  # is in the configuration
-_TOWERS = ("v.", "a.", "mm.")  # what reads images and sound; ollama keeps it in the language model's file
+_IGNORED = ("rope_freqs.weight", "v.", "a.", "mm.")
+"""What names begin with of tensors that are in the configuration, or read images and sound (in ollama's files)."""
 
 
 def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
@@ -47,9 +47,8 @@ def _read(file: Path, state: object) -> tuple[Gguf, dict[str, Any], Table]:
             raise ValueError(f"it lacks the tensor {name}")
         if (found := model.tensors[name].shape) != shape:
             raise ValueError(f"its {name} has the shape {found} instead of {shape}")
-    extra = sorted(model.tensors.keys() - table.keys() - set(_IGNORED))
-    if extra := [name for name in extra if not name.startswith(_TOWERS)]:
-        raise ValueError(f"its tensor {extra[0]!r:.60} has no place in a {config['model_type']} model")
+    if extra := [name for name in model.tensors if name not in table and not name.startswith(_IGNORED)]:
+        raise ValueError(f"its tensor {min(extra)!r:.60} has no place in a {config['model_type']} model")
     return model, config, table
 
 
@@ -59,19 +58,15 @@ def write_settings(file: Path, into: Path) -> None:
     with readable(file):
         tokenizer = tokenizer_of(model.facts)
         settings = tokenizer_config(model.facts)
-    _write_json(into / "config.json", config)
     tokenizer.save(str(into / "tokenizer.json"))
-    _write_json(into / "tokenizer_config.json", settings)
+    for name, data in (("config.json", config), ("tokenizer_config.json", settings)):
+        (into / name).write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def readable(file: Path) -> AbstractContextManager[None]:
     """ModelError for what reading a file that is absent or damaged may raise: its facts are of any kind and type."""
     fix = "fetch it again if it is damaged, or correct its path; docs/models.md says which are read"
     return usable(f"cannot read {file.name}", fix=fix)
-
-
-def _write_json(file: Path, data: dict[str, Any]) -> None:
-    file.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def preset_for(source: GgufFile) -> Preset:
