@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -74,34 +75,31 @@ def load_model(
             kind = torch.bfloat16 if dtype == "auto" else getattr(torch, dtype) if isinstance(dtype, str) else dtype
             return load_gguf(file, config, device=torch.device(device), dtype=kind)
     weights = checked_weights(directory, name)
-
-    def load(building: AbstractContextManager[object]) -> Any:
-        with quiet_transformers(), building:
-            # With output_loading_info it returns a pair, which its annotation does not say.
-            return AutoModelForCausalLM.from_pretrained(
-                directory,
-                config=config,
-                dtype=dtype,
-                local_files_only=True,
-                trust_remote_code=False,
-                **_quantized(quantization, device, dtype),
-                use_safetensors=all(file.suffix == ".safetensors" for file in weights),
-                ignore_mismatched_sizes=True,  # but told, and refused below
-                weights_only=True,
-                key_mapping=KEY_MAPPING if wrapped else None,
-                output_loading_info=True,
-            )
-
-    with usable(f"cannot load the model in {directory}"):
-        with quiet_transformers():
-            config, wrapped = read_config(directory)
+    with usable(f"cannot load the model in {directory}"), quiet_transformers():
+        config, wrapped = read_config(directory)
         check_tensors(config, weights.values(), directory, wrapped=wrapped)
+        # With output_loading_info it returns a pair, which its annotation does not say.
+        load: Any = partial(
+            AutoModelForCausalLM.from_pretrained,
+            directory,
+            config=config,
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            **_quantized(quantization, device, dtype),
+            use_safetensors=all(file.suffix == ".safetensors" for file in weights),
+            ignore_mismatched_sizes=True,  # but told, and refused below
+            weights_only=True,
+            key_mapping=KEY_MAPPING if wrapped else None,
+            output_loading_info=True,
+        )
         try:
-            loaded = load(SkipInit())
+            with SkipInit():
+                loaded = load()
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:
-            loaded = load(nullcontext())
+            loaded = load()
     model: PreTrainedModel = loaded[0]
     check_loaded(loaded[1], directory, name, wrapped=wrapped)
     if wrapped and (head := model.get_output_embeddings()) is not None:  # its tensors decided
