@@ -58,15 +58,19 @@ def write_settings(file: Path, into: Path) -> None:
     with readable(file):
         tokenizer = tokenizer_of(model.facts)
         settings = tokenizer_config(model.facts)
+    _write_json(into / "config.json", config)
     tokenizer.save(str(into / "tokenizer.json"))
-    for name, data in (("config.json", config), ("tokenizer_config.json", settings)):
-        (into / name).write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    _write_json(into / "tokenizer_config.json", settings)
 
 
 def readable(file: Path) -> AbstractContextManager[None]:
     """ModelError for what reading a file that is absent or damaged may raise: its facts are of any kind and type."""
     fix = "fetch it again if it is damaged, or correct its path; docs/models.md says which are read"
     return usable(f"cannot read {file.name}", fix=fix)
+
+
+def _write_json(file: Path, data: dict[str, Any]) -> None:
+    file.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def preset_for(source: GgufFile) -> Preset:
