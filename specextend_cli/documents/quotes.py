@@ -6,19 +6,14 @@ A message that is quoted at the end begins a section, whose heading is its subje
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+from specextend_cli import toml
 from specextend_cli.documents.sections import ItemKind
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-_LANGUAGES = tomllib.loads((Path(__file__).parent / "quotes.toml").read_text(encoding="utf-8")).values()
+_LANGUAGES = toml.loads((Path(__file__).parent / "quotes.toml").read_text(encoding="utf-8")).values()
 _WORDS = {
     key: "|".join(filter(None, (language.get(key) for language in _LANGUAGES)))
     for key in ("sender", "subject", "others", "line", "forwarded", "on", "wrote", "wrote_by")

@@ -115,18 +115,18 @@ def _indexed(index: Path, suffix: str) -> list[str]:
     return []
 
 
-def checked_weights(directory: Path, name: str) -> list[Path]:
-    """`weight_files`, each of safetensors compared with its header; ModelError where one differs, or there are none."""
+def checked_weights(directory: Path, name: str) -> dict[Path, dict[str, Any]]:
+    """`weight_files`, each with the tensors of its header, none but for safetensors; `name` as in `damaged`.
+
+    ModelError where a file differs from its header, or there are none.
+    """
     files = weight_files(directory)
     if not files:
         raise damaged(directory, "a file of weights is missing", name)
-    for file in files:
-        if file.suffix == ".safetensors":
-            read_header(file, name=name)
-    return files
+    return {file: _read_header(file, name) if file.suffix == ".safetensors" else {} for file in files}
 
 
-def read_header(file: Path, *, name: str = "NAME") -> dict[str, Any]:
+def _read_header(file: Path, name: str) -> dict[str, Any]:
     """The tensors of a safetensors file: name -> type, shape, offsets.
 
     ModelError where the header is invalid, or the file's size another one. The library's own reader imports numpy.

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import platformdirs
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from specextend_cli import toml
 from specextend_cli.errors import UsageError, cause
 from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.store import write_whole
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 class Configuration(BaseModel):
@@ -50,7 +45,7 @@ def read_configuration() -> Configuration:
     except ValidationError as error:
         known = ", ".join(Configuration.model_fields)
         raise UsageError(f"{file}: {reason(error)}", why=f"its keys are {known}", fix=f"edit {file}") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, toml.TOMLDecodeError) as error:
         raise UsageError(f"cannot read {file}", why=cause(error), fix=f"correct or remove {file}") from error
 
 
@@ -63,22 +58,17 @@ def configure(key: str, value: str | bool | None) -> None:
             read_configuration()  # a file with other faults is not made worse
             lines = file.read_text(encoding="utf-8-sig").splitlines() if file.exists() else []
             kept = [line for line in lines if not re.match(rf"\s*(['\"]?){key}\1\s*=", line)]
-            said = [] if value is None else [f"{key} = {toml_value(value)}"]
+            said = [] if value is None else [f"{key} = {toml.written(value)}"]
             text = "".join(f"{line}\n" for line in (*said, *kept))
             _parsed(text)
             write_whole(file, text)
     except OSError as error:
         raise UsageError(f"cannot write {file}", why=cause(error)) from error
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
+    except (toml.TOMLDecodeError, ValidationError) as error:
         why = f"its {key} takes several lines"
         raise UsageError(f"{file} cannot be changed by a command", why=why, fix=f"set {key} there yourself") from error
 
 
 def _parsed(text: str) -> Configuration:
-    found = Configuration.model_validate_json(json.dumps(tomllib.loads(text), default=str))
+    found = Configuration.model_validate_json(json.dumps(toml.loads(text), default=str))
     return found.model_copy(update={"model": None}) if found.model in ("", "auto") else found
-
-
-def toml_value(value: object) -> str:
-    """A string, number, truth value or list of them; JSON's are TOML's, with DEL escaped."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

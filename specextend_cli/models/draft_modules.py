@@ -15,7 +15,7 @@ from typing import Any
 from specextend_cli.engine.drafters.assistant import Assistant
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
-from specextend_cli.models.checkpoint import checked_weights, read_header, usable
+from specextend_cli.models.checkpoint import checked_weights, usable
 from specextend_cli.models.head_config import ASSISTANTS, is_assistant
 from specextend_cli.models.load import load_model, quiet_transformers, read_config
 
@@ -77,8 +77,8 @@ def layers_in(directory: Path) -> int:
     """Multi-token prediction layers among the tensors of a checkpoint."""
     if not directory.is_dir():
         return 0
-    files = [file for file in checked_weights(directory, "") if file.suffix == ".safetensors"]
-    return len({match[1] for file in files for name in read_header(file) if (match := _IN_LAYER.search(name))})
+    names = [name for tensors in checked_weights(directory, "").values() for name in tensors]
+    return len({match[1] for name in names if (match := _IN_LAYER.search(name))})
 
 
 @contextmanager

@@ -171,11 +171,12 @@ class PublishedHead(BaseModel):
             eps=self.rms_norm_eps or 1e-6,
             rope=self._rope(),
             max_position=self.max_position_embeddings or 2048,
-            fc_bias=_has(shapes, "fc.bias", self.bias),
-            qkv_bias=_has(shapes, "layers.0.self_attn.q_proj.bias", self.qkv_bias),
-            norm_before_fc=_has(shapes, "input_norm.weight", self.norm_before_fc, exactly=True),
-            fc_norm=_has(shapes, "fc_norm.0.weight", self.fc_norm, exactly=True),
-            qk_norm=_has(shapes, "layers.0.self_attn.q_norm.weight", None),
+            # What is said and has no tensors is refused as they are loaded.
+            fc_bias=self.bias or "fc.bias" in shapes,
+            qkv_bias=self.qkv_bias or "layers.0.self_attn.q_proj.bias" in shapes,
+            norm_before_fc="input_norm.weight" in shapes if self.norm_before_fc is None else self.norm_before_fc,
+            fc_norm="fc_norm.0.weight" in shapes if self.fc_norm is None else self.fc_norm,
+            qk_norm="layers.0.self_attn.q_norm.weight" in shapes,
             sliding_window=self._window(layers),
         )
 
@@ -312,17 +313,6 @@ def renamed(name: str) -> str:
     for pattern, new in _RENAMED:
         name = pattern.sub(new, name)
     return name
-
-
-def _has(shapes: Shapes, tensor: str, said: bool | None, *, exactly: bool = False) -> bool:
-    """Whether there is such a tensor.
-
-    ValueError where the configuration says so and there is none; with `exactly`, also where it denies one.
-    """
-    found = tensor in shapes
-    if said != found and (said or (said is False and exactly)):
-        raise ValueError(f"config.json says {str(said).lower()} of {tensor}, and its tensors say otherwise")
-    return found
 
 
 def usable_head(directory: Path) -> AbstractContextManager[None]:

@@ -157,7 +157,7 @@ def _fill(head: EagleHead, tensors: dict[str, Tensor], vocabulary: int) -> None:
     expected, config = head.state_dict(), head.config
     for key, tensor in tensors.items():
         if key not in expected:
-            raise ValueError(f"it has a tensor that no such head has: {key}")
+            raise ValueError(f"it has a tensor that by its config.json no such head has: {key}")
         if tensor.shape != expected[key].shape:
             raise ValueError(f"its {key} is {list(tensor.shape)}, by config.json {list(expected[key].shape)}")
         if tensor.is_floating_point() != expected[key].is_floating_point() or tensor.dtype.itemsize < 2:
@@ -167,7 +167,7 @@ def _fill(head: EagleHead, tensors: dict[str, Tensor], vocabulary: int) -> None:
     modules = {"embedding.": config.embedding, "lm_head.": config.draft_vocab}
     shared = ("draft_to_target", *(module for module, rows in modules.items() if not rows))
     if missing := [key for key in expected if key not in tensors and not key.startswith(shared)]:
-        raise ValueError(f"{len(missing)} tensors are missing, {missing[0]} first")
+        raise ValueError(f"by its config.json {len(missing)} tensors are missing, {missing[0]} first")
     head.load_state_dict(tensors, strict=False)
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, P
 from transformers.utils import logging as transformers_logging
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import checked_weights, damaged, named_gguf, read_header, read_object, usable
+from specextend_cli.models.checkpoint import checked_weights, damaged, named_gguf, read_object, usable
 from specextend_cli.models.gguf.weights import load_gguf
 from specextend_cli.models.head_config import ASSISTANTS
 from specextend_cli.models.preset import Dtype, Quantization
@@ -72,37 +73,33 @@ def load_model(
         with quiet_transformers():
             config, _ = read_config(directory)
             kind = torch.bfloat16 if dtype == "auto" else getattr(torch, dtype) if isinstance(dtype, str) else dtype
-            return load_gguf(file, directory, config, device=torch.device(device), dtype=kind)
+            return load_gguf(file, config, device=torch.device(device), dtype=kind)
     weights = checked_weights(directory, name)
-    safe = [file for file in weights if file.suffix == ".safetensors"]
-
-    def load(building: AbstractContextManager[object]) -> Any:
-        with quiet_transformers(), building:
-            # With output_loading_info it returns a pair, which its annotation does not say.
-            return AutoModelForCausalLM.from_pretrained(
-                directory,
-                config=config,
-                dtype=dtype,
-                local_files_only=True,
-                trust_remote_code=False,
-                **_quantized(quantization, device, dtype),
-                use_safetensors=weights[0].suffix == ".safetensors",
-                ignore_mismatched_sizes=True,  # but told, and refused below
-                weights_only=True,
-                key_mapping=KEY_MAPPING if wrapped else None,
-                output_loading_info=True,
-            )
-
-    with usable(f"cannot load the model in {directory}"):
-        with quiet_transformers():
-            config, wrapped = read_config(directory)
-        check_tensors(config, (read_header(file, name=name) for file in safe), directory, wrapped=wrapped)
+    with usable(f"cannot load the model in {directory}"), quiet_transformers():
+        config, wrapped = read_config(directory)
+        check_tensors(config, weights.values(), directory, wrapped=wrapped)
+        # With output_loading_info it returns a pair, which its annotation does not say.
+        load: Any = partial(
+            AutoModelForCausalLM.from_pretrained,
+            directory,
+            config=config,
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            **_quantized(quantization, device, dtype),
+            use_safetensors=all(file.suffix == ".safetensors" for file in weights),
+            ignore_mismatched_sizes=True,  # but told, and refused below
+            weights_only=True,
+            key_mapping=KEY_MAPPING if wrapped else None,
+            output_loading_info=True,
+        )
         try:
-            loaded = load(SkipInit())
+            with SkipInit():
+                loaded = load()
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:
-            loaded = load(nullcontext())
+            loaded = load()
     model: PreTrainedModel = loaded[0]
     check_loaded(loaded[1], directory, name, wrapped=wrapped)
     if wrapped and (head := model.get_output_embeddings()) is not None:  # its tensors decided

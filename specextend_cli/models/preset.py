@@ -79,7 +79,9 @@ class Draft(Table):
     of: tuple[DrafterName, ...] = ()
     source: Source | None = None
     shape: Sizes | None = None
-    trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
+    trained: int | None = Field(
+        default_factory=lambda data: HEAD_TRAINED if "eagle" in {data["kind"], *data["of"]} else None, ge=256
+    )
     window: int | None = Field(default_factory=lambda data: data["trained"] and data["trained"] // 2, ge=16)
 
     @property
@@ -120,11 +122,6 @@ class Draft(Table):
         return self
 
 
-def _trained(data: dict[str, Any]) -> int | None:
-    """What heads were trained on; language models, as their targets, on more than a working set has."""
-    return HEAD_TRAINED if "eagle" in {data["kind"], *data["of"]} else None
-
-
 _INTERNAL = ("forwards", "floor")
 """Fields of a tree that the engine alone sets: they are not in a preset, and refused there."""
 
@@ -153,9 +150,6 @@ class Window(Table):
         return self
 
 
-_NO_THINKING: dict[str, bool | int | str] = {"enable_thinking": False}
-
-
 class Prompts(Table):
     """Templates of the user's messages, with `{placeholders}`; `{document}` exactly once in each.
 
@@ -173,7 +167,7 @@ class Prompts(Table):
     styles: dict[prompt_templates.Style, str] = Field(default_factory=dict)
     focus: str = prompt_templates.FOCUS
     chat_template: str | None = None
-    template_options: dict[str, bool | int | str] = Field(default_factory=lambda: dict(_NO_THINKING))
+    template_options: dict[str, bool | int | str] = Field(default={"enable_thinking": False})
 
     @field_validator("styles")
     @classmethod
@@ -201,28 +195,24 @@ class Evidence(Table):
     source: Line
 
 
-def retrieval(trained: int | None, tree: TreeShape) -> Retrieval:
+def _retrieval(data: dict[str, Any]) -> Retrieval:
     """The working set of a draft model: with what is added until it is chosen again, no more than it was trained on.
 
-    Between two choices it grows by what is accepted: a tree's depth and one, at most, a step. None: as many tokens as
-    the target, at their own positions.
+    Between two choices it grows by what is accepted: a tree's depth and one, at most, a step. A draft that was trained
+    on as many tokens as the target sees them at their own positions.
     """
-    most = Retrieval(top_k=_MOST_CHUNKS, recent=_MOST_RECENT, every=8)
-    if trained is None:
-        return most
-    recent = min(_MOST_RECENT, max(trained // 16, 1))
-    room = trained - most.sinks - recent - most.every * (tree.depth + 1)
-    top_k = min(_MOST_CHUNKS, max(room // most.chunk, 1))
-    return replace(most, top_k=top_k - top_k % 8 or top_k, recent=recent, positions="compact")
-
-
-def _retrieval(data: dict[str, Any]) -> Retrieval:
     draft, tree = data.get("draft"), data.get("tree")
     if not isinstance(draft, Draft) or not isinstance(tree, TreeShape):
         return RETRIEVAL
     if not draft.model and "mtp" not in draft.drafters:
         return RETRIEVAL
-    return retrieval(draft.trained, tree)
+    most = Retrieval(top_k=_MOST_CHUNKS, recent=_MOST_RECENT, every=8)
+    if draft.trained is None:
+        return most
+    recent = min(_MOST_RECENT, max(draft.trained // 16, 1))
+    room = draft.trained - most.sinks - recent - most.every * (tree.depth + 1)
+    top_k = min(_MOST_CHUNKS, max(room // most.chunk, 1))
+    return replace(most, top_k=top_k - top_k % 8 or top_k, recent=recent, positions="compact")
 
 
 def window_sizes(context: int) -> dict[str, int]:

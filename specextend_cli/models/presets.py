@@ -9,7 +9,6 @@ import difflib
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,10 @@ from typing import Any
 import platformdirs
 from pydantic import ValidationError
 
+from specextend_cli import toml
 from specextend_cli.errors import UsageError, cause
-from specextend_cli.models.configuration import toml_value
 from specextend_cli.models.preset import DEFAULT, NAME, Preset
 from specextend_cli.models.source_kinds import GgufSource, OllamaSource
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 _LARGEST = 1 << 20  # bytes
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a pydantic model, and of a dataclass
@@ -39,7 +32,7 @@ def read_preset(path: Path) -> Preset:
     try:
         if (size := path.stat().st_size) > _LARGEST:
             raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = toml.loads(path.read_text(encoding="utf-8"))
         if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
             why = "a name has lower-case letters, digits, dots and dashes"
             raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
@@ -50,7 +43,7 @@ def read_preset(path: Path) -> Preset:
         raise UsageError(f"there is no preset file {path}", fix="specextend models list") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the preset {path}", why=cause(error)) from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (toml.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct it in {path}") from error
     except ValidationError as error:
         raise _explain(path, error) from error
@@ -97,7 +90,7 @@ def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:
         yield f"\n[{'.'.join(at)}]"
     for key, value in values.items():
         if not isinstance(value, Mapping):
-            yield f"{key} = {toml_value(value)}"
+            yield f"{key} = {toml.written(value)}"
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from _table(value, (*at, key))

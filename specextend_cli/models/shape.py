@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_header, read_object, weight_files
+from specextend_cli.models.checkpoint import checked_weights, read_object, weight_files
 from specextend_cli.models.source_kinds import Table
 
 _LAYER_MATRIX = re.compile(r"(^|\.)layers\.\d+\.(?!.*\.experts\.).*weight$")
@@ -93,7 +93,7 @@ def count_weights(directory: Path) -> int:
 def _tensors(directory: Path) -> dict[str, tuple[int, ...]]:
     """The sizes of the tensors in safetensors files, by name; none where they are in other files, or damaged."""
     try:
-        headers = [read_header(file) for file in weight_files(directory) if file.suffix == ".safetensors"]
+        headers = checked_weights(directory, "").values()
         return {name: tuple(map(int, entry["shape"])) for header in headers for name, entry in header.items()}
     except (ModelError, LookupError, TypeError, ValueError):  # loading it says so
         return {}

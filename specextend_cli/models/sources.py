@@ -17,7 +17,7 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models import hub, pypi_source, store
 from specextend_cli.models.chat_template import no_chat_template
 from specextend_cli.models.checkpoint import GGUF_NAME, is_complete, named_gguf
-from specextend_cli.models.gguf.source import GgufFile, file_name, gguf_file, simple_name
+from specextend_cli.models.gguf.source import GgufFile, gguf_file, plain_name, simple_name
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.source_kinds import HubFileSource, HubSource, LocalSource, Source, WheelSource
 from specextend_cli.models.store import Progress, silent
@@ -149,10 +149,11 @@ def conversions() -> list[Path]:
 def settings_directory(source: _InGguf) -> Path:
     """The directory of a GGUF file's settings, whether it exists or not; ModelError where the user's file is gone."""
     if isinstance(source, GgufFile):
-        name = file_name(source)
+        status = gguf_file(source).stat()  # hashing all of it would take longer than loading the model
+        name, version = plain_name(source), f"{status.st_size:x}-{status.st_mtime_ns:x}"
     else:
-        name = f"{simple_name(Path(source.file).stem)[:60]}-{source.sha256[:12]}"
-    return store.cache_root() / "models" / f"{name}{_SUFFIX}"
+        name, version = simple_name(Path(source.file).stem), source.sha256[:12]
+    return store.cache_root() / "models" / f"{name[:60]}-{version}{_SUFFIX}"
 
 
 def offline_by_environment() -> bool:

@@ -46,16 +46,14 @@ class TextEncoder:
         """From the contents of a tokenizer.json; ValueError where it is none."""
         data: dict[str, Any] = json.loads(tokenizer_json)
         self._json, self._with_special = tokenizer_json, _shared(tokenizer_json)
-        self._pieces = _byte_pieces(data)
-        self._special = {token["id"] for token in data["added_tokens"] if token["special"]}
-        self._added = {token["id"]: token["content"].encode() for token in data["added_tokens"]}
+        pieces = _byte_pieces(data)
         self.special_tokens = tuple(token["content"] for token in data["added_tokens"] if token["content"].strip())
         """The spellings of special tokens, which `encode_prompt` encodes as such."""
         self._nfc = data["normalizer"] is not None
-        self.fast = _encoding(data, self._pieces, self._with_special)
+        self.fast = _encoding(data, pieces, self._with_special)
         """The vocabulary for tiktoken; None where `tokenizers` encodes."""
         self._text_only = None if self.fast else _without_special(tokenizer_json, data)
-        self._known = b"".join(piece for piece in self._pieces.values() if len(piece) == 1)
+        self._known = b"".join(piece for piece in pieces.values() if len(piece) == 1)
 
     @classmethod
     def of(cls, directory: Path) -> TextEncoder:
@@ -89,12 +87,7 @@ class TextEncoder:
 
         An id that the tokenizer does not have has no text: models may have more rows than tokens.
         """
-        if not self._pieces:
-            return str(self._with_special.decode(list(ids), skip_special_tokens=True))
-        known = (
-            self._pieces.get(number) or self._added.get(number, b"") for number in ids if number not in self._special
-        )
-        return b"".join(known).decode("utf-8", "replace")
+        return str(self._with_special.decode(list(ids), skip_special_tokens=True))
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,10 +13,7 @@ from typing import Any
 
 import regex
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from specextend_cli import toml
 
 _CHARACTERS = r"\p{Han}\p{Hiragana}\p{Katakana}ー"
 _SYLLABLES = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
@@ -54,7 +50,7 @@ _MORE = 1.5  # times as many words as English has of its own, at least
 
 def table(name: str) -> dict[str, Any]:
     """The file of words of that name beside this module, or below it."""
-    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
+    return toml.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 _LANGUAGES = table("languages")

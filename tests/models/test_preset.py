@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
+from specextend_cli import toml
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.errors import Exit, UsageError
 from specextend_cli.models.choice import Machine
@@ -163,7 +159,7 @@ def test_local_paths_are_relative_to_the_preset_wherever_presets_lie(tmp_path: P
         preset = load_preset(write(folder, text))
         assert preset.target.source.path == (folder / "models" / "mine").resolve()
         assert preset.draft.source.path == (folder / "mine-head").resolve()
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    project = toml.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert "presets" in wheel["only-include"]
     assert wheel["sources"]["presets"] == "specextend_cli/presets"

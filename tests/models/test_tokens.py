@@ -98,13 +98,9 @@ def test_half_a_character_is_replaced() -> None:
     assert ENCODERS["gpt2"].decode(ids[:-1]) == "\ufffd"
 
 
-@pytest.mark.parametrize("by_library", [False, True])
-def test_an_id_that_the_tokenizer_does_not_have_has_no_text(by_library: bool) -> None:
+def test_an_id_that_the_tokenizer_does_not_have_has_no_text() -> None:
     """Models may have more rows than tokens: padded vocabularies, GGUF files with unused entries."""
-    data = changed()
-    if by_library:
-        data["decoder"] = None  # then the pieces' bytes are not known
-    encoder = TextEncoder(json.dumps(data))
+    encoder = ENCODERS["smollm"]
     ids = encoder.encode("hello")
     assert encoder.decode([*ids, 10**6]) == encoder.decode(ids) != ""
 

@@ -1,6 +1,6 @@
 """GGUF files, read without trusting them.
 
-Every count, length and offset is checked against the file before anything is allocated; the gguf package's own reader
+Every count, length and offset is bounded before anything is allocated; the gguf package's own reader
 follows them wherever they lead. Tensors are read, not mapped: a file that is cut short meanwhile is then an error, not
 the end of the process.
 """
@@ -93,7 +93,7 @@ class _Header:
     """Reads from the start of a file; ValueError where it ends or says what cannot be."""
 
     def __init__(self, data: BinaryIO, size: int) -> None:
-        self._data, self._size, self._at = data, size, 0
+        self._data, self._size = data, size
 
     def read(self) -> dict[str, Any]:
         """The metadata."""
@@ -119,7 +119,7 @@ class _Header:
         alignment = facts.get("general.alignment", GGUF_DEFAULT_ALIGNMENT)
         if not isinstance(alignment, int) or not 0 < alignment <= 1 << 16:
             raise ValueError(f"its alignment is {alignment!r:.20}")
-        start = -(-self._at // alignment) * alignment
+        start = -(-self._data.tell() // alignment) * alignment
         for name, kind, shape, offset in found:
             tensor = GgufTensor(kind, shape, file, start + offset)
             if tensor.columns % GGML_QUANT_SIZES[kind][0]:
@@ -171,10 +171,7 @@ class _Header:
         return struct.unpack(f"<{form}", self._take(struct.calcsize(form)))[0]
 
     def _take(self, length: int) -> bytes:
-        if self._at + length > self._size:
-            raise ValueError("it is cut off")
-        self._at += length
         taken = self._data.read(length)
         if len(taken) != length:
-            raise ValueError("it became shorter while it was read")
+            raise ValueError("it is cut off")
         return taken

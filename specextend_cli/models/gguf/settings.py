@@ -18,13 +18,13 @@ from specextend_cli.models.checkpoint import usable
 from specextend_cli.models.gguf.families import Table, config_of, family, layout
 from specextend_cli.models.gguf.file import Gguf
 from specextend_cli.models.gguf.source import GgufFile, gguf_file, parts, plain_name
-from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
+from specextend_cli.models.gguf.tokenizer import tokenizer_config, tokenizer_of
 from specextend_cli.models.preset import ANY_MACHINE, Preset, Target, Window, window_sizes
 from specextend_cli.models.shape import Shape
 
 _LEAST = 256  # tokens of a window
-_IGNORED = ("rope_freqs.weight",)  # is in the configuration
-_TOWERS = ("v.", "a.", "mm.")  # what reads images and sound; ollama keeps it in the language model's file
+_IGNORED = ("rope_freqs.weight", "v.", "a.", "mm.")
+"""What names begin with of tensors that are in the configuration, or read images and sound (in ollama's files)."""
 
 
 def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
@@ -47,9 +47,8 @@ def _read(file: Path, state: object) -> tuple[Gguf, dict[str, Any], Table]:
             raise ValueError(f"it lacks the tensor {name}")
         if (found := model.tensors[name].shape) != shape:
             raise ValueError(f"its {name} has the shape {found} instead of {shape}")
-    extra = sorted(model.tensors.keys() - table.keys() - set(_IGNORED))
-    if extra := [name for name in extra if not name.startswith(_TOWERS)]:
-        raise ValueError(f"its tensor {extra[0]!r:.60} has no place in a {config['model_type']} model")
+    if extra := [name for name in model.tensors if name not in table and not name.startswith(_IGNORED)]:
+        raise ValueError(f"its tensor {min(extra)!r:.60} has no place in a {config['model_type']} model")
     return model, config, table
 
 
@@ -60,7 +59,6 @@ def write_settings(file: Path, into: Path) -> None:
         tokenizer = tokenizer_of(model.facts)
         settings = tokenizer_config(model.facts)
     _write_json(into / "config.json", config)
-    _write_json(into / "generation_config.json", special_ids(model.facts))
     tokenizer.save(str(into / "tokenizer.json"))
     _write_json(into / "tokenizer_config.json", settings)
 

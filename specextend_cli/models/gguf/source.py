@@ -48,15 +48,6 @@ def parts(file: Path) -> list[Path]:
     return found
 
 
-def file_name(source: GgufFile) -> str:
-    """A name that is another one when the file is, by its own, its size and time; ModelError: it is gone.
-
-    Hashing all of it would take longer than loading the model.
-    """
-    status = gguf_file(source).stat()
-    return f"{plain_name(source)[:60]}-{status.st_size:x}-{status.st_mtime_ns:x}"
-
-
 def plain_name(source: GgufFile) -> str:
     """A name for presets and directories, of lower-case letters, digits, dots and dashes."""
     return simple_name(source.name if isinstance(source, OllamaSource) else source.path.stem)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from gguf import dequantize
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.initialization import no_init_weights
 
 from specextend_cli.engine.packed import KIND_OF_BLOCKS, ROWS, PackedEmbedding, PackedLinear, Tiles, can_pack, lay_out
@@ -27,15 +27,14 @@ from specextend_cli.models.gguf.settings import read_gguf, readable
 _AT_ONCE = 1 << 22  # numbers
 
 
-def load_gguf(file: Path, directory: Path, config: Any, *, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """The model of a GGUF file on `device`; `config` is that of the `directory` of its settings.
+def load_gguf(file: Path, config: Any, *, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+    """The model of a GGUF file on `device`; `config` is that of its settings.
 
     ModelError: the file is absent, damaged, of a kind that is not supported, or a number is not finite.
     """
     found, said, table = read_gguf(file)
     with no_init_weights():  # memory that nothing is read into stays untouched
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
-    model.generation_config = GenerationConfig.from_pretrained(directory)
     own, tensors = family(found), dict[str, _Tensor]()
     for theirs, (ours, _) in table.items():
         # llama.cpp's converter adds 1 to Gemma's norms, which transformers adds itself.
