@@ -34,10 +34,11 @@ def extract(
       specextend extract report.pdf --diff
       specextend extract report.pdf -o report.txt
     """
+    from specextend_cli.bench.formats import dumps
     from specextend_cli.cli.inputs import Reading, one_source, read_files
     from specextend_cli.ui.changes import diff as pages_of_diff
     from specextend_cli.ui.destination import destination, refuse_existing
-    from specextend_cli.ui.output import Output, format_json, sanitize
+    from specextend_cli.ui.output import Output, sanitize
 
     json = json or (output is not None and output.endswith(".json") and not diff)
     if diff and json:
@@ -57,7 +58,7 @@ def extract(
     else:
         text = sanitize(document.text).rstrip("\n") + "\n"
         if json:
-            text = format_json(_record(document)) + "\n"
+            text = dumps(_record(document), indent=2) + "\n"
         elif diff:
             text = "".join(f"{page.plain}\n" for page in pages_of_diff(document))
         with place.target(terminal.write, source.name) as write:

@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
 from specextend_cli import __version__
+from specextend_cli.bench.formats import dumps
 from specextend_cli.engine.meter import Meter
 from specextend_cli.humanize import format_numbers
 from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary
 from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.ui import Format
-from specextend_cli.ui.output import format_json, sanitize
+from specextend_cli.ui.output import sanitize
 from specextend_cli.ui.progress import format_gaps, format_size
 
 Write: TypeAlias = Callable[[str], object]
@@ -98,7 +99,7 @@ class JsonWriter(Writer):
         """Write the result with the last event."""
         if isinstance(event, Summarized):
             named = {"document": self.document} if self.document else {}
-            self.write(format_json({**summary_record(event.summary), **named}, indent=self.indent) + "\n")
+            self.write(dumps({**summary_record(event.summary), **named}, indent=self.indent) + "\n")
 
 
 class JsonLinesWriter(JsonWriter):

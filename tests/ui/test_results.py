@@ -63,6 +63,7 @@ def test_a_line_of_json_is_the_same_object():
     assert written("jsonl").count("\n") == 1
     assert json.loads(written("jsonl", name="in/a.pdf")) == json.loads(written("json", name="in/a.pdf"))
     assert json.loads(written("jsonl", name="in/a.pdf"))["document"] == "in/a.pdf"
+    assert json.loads(written("jsonl", name="caf\udce9.txt").encode())["document"] == "caf\ufffd.txt"  # not UTF-8
 
 
 @pytest.mark.parametrize(
