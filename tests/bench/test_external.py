@@ -135,13 +135,12 @@ def test_llama_cpp_is_given_our_settings(llama, models, sampling: Sampling) -> N
 
 def test_llama_cpp_is_loaded_once_and_stretched_like_the_target(llama, models) -> None:
     decoding = Decoding(Sampling(), 3, frozenset(), 64)
-    llama.run(prompt(30, vocabulary=models.lm.vocabulary), decoding)
-    llama.run(prompt(20, vocabulary=models.lm.vocabulary), decoding)
-    assert len(FakeLlama.made) == 1
-    models.stretch = 2.0
-    llama.run(prompt(20, vocabulary=models.lm.vocabulary), decoding)
+    window = models.preset.window.context
+    for length in (20, 20, 2 * window - decoding.tokens):
+        llama.run(prompt(length, vocabulary=models.lm.vocabulary), decoding)
+    assert "rope_freq_scale" not in FakeLlama.made[0]
     assert FakeLlama.made[1]["rope_freq_scale"] == 0.5
-    assert FakeLlama.made[1]["yarn_orig_ctx"] == models.preset.window.context
+    assert FakeLlama.made[1]["yarn_orig_ctx"] == window
     assert len(FakeLlama.made) == 2
 
 
