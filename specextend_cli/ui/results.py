@@ -6,7 +6,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 from specextend_cli import __version__
 from specextend_cli.bench.formats import dumps
@@ -90,10 +91,11 @@ def escape(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", sanitize(text).replace("\n", " "))
 
 
+@dataclass
 class JsonWriter(Writer):
-    """One JSON object at the end of the document."""
+    """One JSON object at the end of the document; on one line without an `indent`."""
 
-    indent: ClassVar[int | None] = 2
+    indent: int | None = None
 
     def add(self, event: Event) -> None:
         """Write the result with the last event."""
@@ -102,17 +104,11 @@ class JsonWriter(Writer):
             self.write(dumps({**summary_record(event.summary), **named}, indent=self.indent) + "\n")
 
 
-class JsonLinesWriter(JsonWriter):
-    """The same object on one line."""
-
-    indent = None
-
-
-WRITERS: dict[Format, type[Writer]] = {
+WRITERS: dict[Format, Callable[..., Writer]] = {
     "text": TextWriter,
     "md": MarkdownWriter,
-    "json": JsonWriter,
-    "jsonl": JsonLinesWriter,
+    "json": partial(JsonWriter, indent=2),
+    "jsonl": JsonWriter,
 }
 
 
