@@ -36,7 +36,7 @@ _SLACK = 64  # positions of llama.cpp
 
 def is_plain_greedy(sampling: Sampling) -> bool:
     """True if the largest logit is chosen, so that the program's own greedy decoding gives the same."""
-    return sampling.greedy and sampling.repetition_penalty == 1.0 and not sampling.no_repeat_ngram
+    return sampling.greedy and not sampling.looks_back
 
 
 class OurChoice:

@@ -46,13 +46,12 @@ def extract(
     source = one_source(file, Reading.of(pages, ocr, ocr_languages), command="extract", offline=offline)
     place = destination(output, "json" if json else "text", [(source.name, source.file)], many=False, force=force)
     place.check(read_files(source.file))
-    path = place.paths.get(source.name)
-    refuse_existing([path] if path is not None else [], force=force)  # in a directory, too: nothing is to be resumed
+    refuse_existing(place.paths.values(), force=force)  # in a directory, too: nothing is to be resumed
     terminal = Output(quiet=quiet)
     if not place.paths:
         terminal.require_stdout()
     document = source.read_shown(terminal)
-    if path is None and diff:
+    if diff and not place.paths:
         for page in pages_of_diff(document):
             terminal.show(page)
     else:
