@@ -68,7 +68,7 @@ class Transformers:
         self.lm = models.lm
         self.lookup = lookup
 
-    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+    def __call__(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """Continue the prompt. ModelError if transformers refuses."""
         ids = torch.tensor([prompt], device=self.lm.device)
         ends = sorted(decoding.eos) or [-1]  # None would mean those of the model
@@ -151,7 +151,7 @@ class LlamaCpp:
         self.path = obtain_gguf(source, name=models.preset.name)
         self._length, self._llama = 0, None
 
-    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+    def __call__(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """Continue the prompt. Loading does not count."""
         llama = self._model(len(prompt) + decoding.tokens)
         llama.reset()  # else it would reuse the last prompt's cache

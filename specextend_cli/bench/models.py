@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -54,12 +54,8 @@ class Recipe:
     verify: str = "auto"
 
 
-class External(Protocol):
-    """Another program over the same weights. Its prefill ends with its first token."""
-
-    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """Continue the prompt. SpecextendError if it cannot."""
-
+External: TypeAlias = Callable[[Sequence[int], Decoding], Run]
+"""Another program, which continues a prompt. Prefill ends with its first token. SpecextendError if it cannot."""
 
 Method: TypeAlias = Recipe | External
 

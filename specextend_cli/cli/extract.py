@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
 from specextend_cli.errors import UsageError
-from specextend_cli.humanize import format_many
+from specextend_cli.humanize import format_count, format_many
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -84,10 +84,10 @@ def _counts(document: Document) -> str:
     """ "52 pages · 11,204 words · page number × 52 …", and what was not read."""
     from specextend_cli.summarize.events import Coverage
     from specextend_cli.summarize.words import count_words
-    from specextend_cli.ui.changes import account
     from specextend_cli.ui.progress import format_gaps
 
     found, unit = document.extraction, document.unit
     gaps = format_gaps(Coverage.of(document, 0, 0))
     size = [format_many(found.pages, unit), format_many(count_words(document.text), "word")]
-    return " · ".join([*size, *account(found.changes), *gaps])
+    repairs = [f"{kind} × {format_count(count)}" for kind, count in found.changes.most_common()]
+    return " · ".join([*size, *repairs, *gaps])
