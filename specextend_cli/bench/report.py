@@ -137,7 +137,7 @@ def render(benchmark: Benchmark, format: Format, indent: int | None = 2) -> str:
 def write_report(directory: Path, benchmark: Benchmark) -> Path:
     """`index.html`, every plot as SVG, and everything as `benchmark.json`; returns the page's path.
 
-    The directory is made if it is absent. OSError if it cannot be written; UsageError without matplotlib.
+    The directory is made if it is absent. OSError if it cannot be written. It needs matplotlib: see `plots.require`.
     """
     from specextend_cli.bench.plots import draw
 

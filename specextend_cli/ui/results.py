@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -10,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from specextend_cli import __version__
-from specextend_cli.bench.formats import dumps
+from specextend_cli.bench.formats import dumps, escape
 from specextend_cli.engine.meter import Meter
 from specextend_cli.humanize import format_numbers
 from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary
@@ -28,7 +27,6 @@ _MADE: dict[Method, str] = {
     "verbatim": "The source as it is, which is no longer than a summary: read",
 }
 MOST_FACTS = 8  # that a warning names
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 
 
 @dataclass
@@ -84,11 +82,6 @@ def format_footer(summary: Summary) -> str:
     pieces = (escape(summary.document), format_size(summary.plan), *format_gaps(summary.coverage))
     made = _MADE[summary.method].format(escape(summary.preset), escape(summary.drafter))
     return f"\n---\n\n*Source: {', '.join(pieces)}.*\n*{made} with specextend {__version__}.*\n"
-
-
-def escape(text: str) -> str:
-    """`text` escaped for Markdown."""
-    return _MARKDOWN.sub(r"\\\1", sanitize(text).replace("\n", " "))
 
 
 @dataclass
