@@ -1,13 +1,11 @@
-"""The file of an n-gram table, beside a draft head; it may be damaged or hostile."""
+"""The file of an n-gram table, beside a draft head."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zipfile import ZipFile
 
-import numpy as np
-
+from specextend_cli.arrays import read_arrays
 from specextend_cli.models.checkpoint import usable
 
 if TYPE_CHECKING:
@@ -26,17 +24,10 @@ def load_table(directory: Path, vocabulary: int) -> NgramTable:
 
     path, fix = directory / FILE, "copy it again from where the head came from, or remove it"
     with usable(f"{path} holds no n-gram table", fix=fix):
-        with ZipFile(path) as members:
-            if sum(member.file_size for member in members.infolist()) > _BYTES:
-                raise ValueError(f"its arrays have more than {_BYTES:,} bytes")
-        with np.load(path, allow_pickle=False) as stored:
-            found = {name: stored[name] for name in ("keys", "tokens", "counts", "totals")}
-        for name, array in found.items():
-            if array.ndim != 1 or array.dtype.kind != "i":
-                raise ValueError(f"{name} is no row of whole numbers")
+        found = read_arrays(path, ("keys", "tokens", "counts", "totals"), most=_BYTES)
         keys, totals = found["keys"], found["totals"]
         tokens, counts = (found[name].reshape(len(keys), KEPT) for name in ("tokens", "counts"))
-        if tokens.shape != counts.shape:
+        if any(array.dtype.kind != "i" for array in found.values()) or tokens.shape != counts.shape:
             raise ValueError("its arrays do not fit each other")
         if len(totals) != len(keys) or tokens.min(initial=0) < 0 or tokens.max(initial=0) >= vocabulary:
             raise ValueError(f"it has tokens beyond the target's {vocabulary:,}, or too few rows")

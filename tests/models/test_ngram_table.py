@@ -96,10 +96,9 @@ def test_a_tree_is_as_large_and_deep_as_it_may_be(tmp_path: Path) -> None:
 
 DAMAGED: list[tuple[dict[str, object], int, str]] = [
     ({"tokens": np.full(3, 50, np.int32)}, VOCABULARY, "cannot reshape"),
-    ({"counts": np.array([0.5])}, VOCABULARY, "counts is no row of whole numbers"),
-    ({"counts": np.array([[1]])}, VOCABULARY, "counts is no row of whole numbers"),
+    ({"counts": np.array([0.5])}, VOCABULARY, "cannot reshape"),
     ({"totals": np.array([1])}, VOCABULARY, "too few rows"),
-    ({"keys": np.array(["a"])}, VOCABULARY, "keys is no row of whole numbers"),
+    ({"keys": np.array(["a"])}, VOCABULARY, "no row of numbers"),
     ({}, 5, "beyond the target's 5"),
 ]
 
