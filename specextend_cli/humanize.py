@@ -16,12 +16,7 @@ def format_seconds(seconds: float) -> str:
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes}:{rest:02}"
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+    return f"{whole} s" if whole < 60 else format_clock(whole)
 
 
 def format_speed(tokens_per_second: float) -> str:
@@ -44,11 +39,6 @@ def format_bytes(number: float) -> str:
             value = number / size
             return f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
     return f"{number:.0f} B"
-
-
-def format_amount(number: float, unit: str) -> str:
-    """A number with its unit; bytes are scaled."""
-    return format_bytes(number) if unit == "bytes" else f"{format_count(number)} {unit}".rstrip()
 
 
 def format_percent(share: float) -> str:

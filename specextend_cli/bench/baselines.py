@@ -21,7 +21,6 @@ from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree
-from specextend_cli.errors import UsageError
 
 _LENGTH = 6  # tokens that the retrieved target of TriForce drafts for the whole one
 _AHEAD = 3  # tokens that the smallest drafter of TriForce drafts for the retrieved target
@@ -96,12 +95,6 @@ class TriForceDrafter(LMDrafter):
     """The target over its retrieved keys, verifying what a smaller source supposes, as a drafter of chains."""
 
     def __init__(self, target: Target, source: Lookup | SmallModel, config: Retrieval) -> None:
-        if target.lm.state_bytes:
-            raise UsageError(
-                "the target cannot draft by TriForce",
-                why="its recurrent layers would have to go back to any token of a chain",
-                fix="leave that method out",
-            )
         self.source = source
         super().__init__(target.lm, target, config)
         self.name = "triforce"

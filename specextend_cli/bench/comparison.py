@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from specextend_cli.bench.machine import Load, times
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.documents.document import Document, Extraction
-from specextend_cli.engine.events import Accepted, Prefilling
+from specextend_cli.engine.events import Accepted
 from specextend_cli.models.preset import Preset
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.events import Event, Stage, Summarized, Summary, Warned
@@ -59,7 +60,8 @@ def compare_once(document: Document, engine: Engine, request: Request) -> Iterat
         yield from summarizer.load()
         yield Stage("warming up")
         for plain in (True, False):
-            yield from _warm_up(summarizer, _cut(document, _WARM_UP_CHARACTERS), request, plain)
+            summarizer.plain = plain
+            _warm_up(summarizer.run(_cut(document, _WARM_UP_CHARACTERS), request))
         part, before = _beginning(summarizer, document, request), times()
         summaries, tokens = list[Summary](), {True: list[int](), False: list[int]()}
         for plain in (True, False):
@@ -76,14 +78,10 @@ def compare_once(document: Document, engine: Engine, request: Request) -> Iterat
         yield Comparison(first, second, first_difference(tokens[True], tokens[False]), Load.since(before))
 
 
-def _warm_up(summarizer: Summarizer, document: Document, request: Request, plain: bool) -> Iterator[Event]:
-    summarizer.plain, steps = plain, 0
-    for event in summarizer.run(document, request):
-        steps += isinstance(event, Accepted)
-        if steps >= _WARM_UP_STEPS:
-            return
-        if isinstance(event, (Prefilling, Accepted)):
-            yield event
+def _warm_up(events: Iterator[Event]) -> None:
+    steps = (event for event in events if isinstance(event, Accepted))
+    for _ in islice(steps, _WARM_UP_STEPS):
+        pass
 
 
 def _in_one_prompt(preset: Preset) -> Preset:

@@ -36,7 +36,7 @@ _SLACK = 64  # positions of llama.cpp
 
 def is_plain_greedy(sampling: Sampling) -> bool:
     """True if the largest logit is chosen, so that the program's own greedy decoding gives the same."""
-    return sampling.greedy and sampling.repetition_penalty == 1.0 and not sampling.no_repeat_ngram
+    return sampling.greedy and not sampling.looks_back
 
 
 class OurChoice:
@@ -68,7 +68,7 @@ class Transformers:
         self.lm = models.lm
         self.lookup = lookup
 
-    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+    def __call__(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """Continue the prompt. ModelError if transformers refuses."""
         ids = torch.tensor([prompt], device=self.lm.device)
         ends = sorted(decoding.eos) or [-1]  # None would mean those of the model
@@ -149,11 +149,11 @@ class LlamaCpp:
             raise ModelError(f"preset {models.preset.name} has no GGUF file", why="its weights come from elsewhere")
         self.models = models
         self.path = obtain_gguf(source, name=models.preset.name)
-        self._loaded: tuple[int, float, Any] | None = None
+        self._length, self._llama = 0, None
 
-    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
+    def __call__(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """Continue the prompt. Loading does not count."""
-        llama = self._model(len(prompt) + decoding.tokens + _SLACK)
+        llama = self._model(len(prompt) + decoding.tokens)
         llama.reset()  # else it would reuse the last prompt's cache
         tokens = list[int]()
         began = first = perf_counter()
@@ -168,32 +168,32 @@ class LlamaCpp:
         generated.close()
         return Run(tuple(tokens), first - began, perf_counter() - first, accepted=(1,) * (len(tokens) - 1))
 
-    def _model(self, context: int) -> Any:
-        """The model, loaded for at least `context` positions, with RoPE stretched like the target's."""
-        stretch = self.models.stretch
-        if self._loaded is None or self._loaded[0] < context or self._loaded[1] != stretch:
+    def _model(self, length: int) -> Any:
+        """The model, loaded for texts of `length` tokens, with RoPE stretched like the target's."""
+        if self._length != length:
             import llama_cpp
 
+            window = self.models.preset.window.context
             options: dict[str, Any] = {
-                "n_ctx": context,
+                "n_ctx": length + _SLACK,
                 "n_threads": torch.get_num_threads(),
                 "n_threads_batch": torch.get_num_threads(),
                 "n_gpu_layers": -1 if self.models.device.type == "cuda" else 0,
                 "verbose": False,
             }
-            if stretch > 1:
+            if length > window:
                 options |= {
                     "rope_scaling_type": llama_cpp.LLAMA_ROPE_SCALING_TYPE_YARN,
-                    "rope_freq_scale": 1 / stretch,
-                    "yarn_orig_ctx": self.models.preset.window.context,
+                    "rope_freq_scale": window / length,
+                    "yarn_orig_ctx": window,
                 }
-            self._loaded = None
+            self._length, self._llama = 0, None  # the old one is freed first
             try:
-                llama = llama_cpp.Llama(str(self.path), **options)
+                self._llama = llama_cpp.Llama(str(self.path), **options)
             except (ValueError, RuntimeError, OSError) as error:
                 raise ModelError("llama.cpp cannot load the model", why=str(error)) from error
-            self._loaded = (context, stretch, llama)
-        return self._loaded[2]
+            self._length = length
+        return self._llama
 
 
 def _processor(prompt: Sequence[int], decoding: Decoding) -> Any:

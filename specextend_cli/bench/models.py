@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -20,7 +20,6 @@ from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
-from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.engine.target import Target
@@ -37,6 +36,7 @@ from specextend_cli.runtime.loading import (
     load_language_model,
     prefill_step,
     retrieval_of,
+    target_dtype,
 )
 from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.runners import tree_for
@@ -54,12 +54,8 @@ class Recipe:
     verify: str = "auto"
 
 
-class External(Protocol):
-    """Another program over the same weights. Its prefill ends with its first token."""
-
-    def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """Continue the prompt. SpecextendError if it cannot."""
-
+External: TypeAlias = Callable[[Sequence[int], Decoding], Run]
+"""Another program, which continues a prompt. Prefill ends with its first token. SpecextendError if it cannot."""
 
 Method: TypeAlias = Recipe | External
 
@@ -77,7 +73,7 @@ class Models:
         self.directories = directories
         self.choices = choices
         self.device = device_of(choices.device)
-        self.dtype = dtype_of(choices.dtype if choices.dtype != "auto" else preset.target.dtype, self.device)
+        self.dtype = dtype_of(target_dtype(preset, choices), self.device)
         check_memory(preset, self.device, choices, context=context)
         self._load = cache(self._read)
         self._load_head = cache(lambda path: load_eagle(path, self.lm, preset.name))
@@ -85,7 +81,6 @@ class Models:
         self.encoder = TextEncoder.of(directories.target)
         self.eos = end_tokens(self.lm)
         self.prefill_chunk = prefill_step(preset, self.device, choices)
-        self.stretch = 1.0  # factor by which RoPE is stretched at present
 
     @property
     def retrieval(self) -> Retrieval:
@@ -134,19 +129,9 @@ class Models:
         """The attention back end of that name; "auto" is the target's."""
         return backend_for(self.device, self.lm.attention if name == "auto" else name)
 
-    @property
-    def heads(self) -> list[EagleHead]:
-        """The EAGLE head of the preset, if it has one."""
-        directory = self.directories.draft
-        return [self._load_head(directory)] if directory and self.preset.draft.model == "eagle" else []
-
-    @contextmanager
-    def fitted(self, length: int) -> Iterator[bool]:
-        """Make the target fit for `length` positions; yields whether its RoPE had to be stretched."""
-        window = self.preset.window.context
-        with stretched(self.lm.model, window, length) as scaled:
-            self.stretch = length / window if scaled else 1.0
-            yield scaled
+    def fitted(self, length: int) -> AbstractContextManager[bool]:
+        """Make the target fit for `length` positions; the body gets whether its RoPE had to be stretched."""
+        return stretched(self.lm.model, self.preset.window.context, length)
 
     def _read(self, path: Path, dtype: torch.dtype) -> LanguageModel:
         quantization = self.preset.target.quantization if path == self.directories.target else "none"

@@ -41,8 +41,7 @@ def require() -> None:
 
 
 def draw(plot: Plot) -> str:
-    """A plot as an SVG element. Values that are not finite are left out. UsageError without matplotlib."""
-    require()
+    """A plot as an SVG element. Values that are not finite are left out."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no word about its font cache on stderr
     from matplotlib import rc_context
     from matplotlib.figure import Figure

@@ -21,7 +21,7 @@ from specextend_cli.bench.formats import (
     to_markdown,
 )
 from specextend_cli.bench.results import PLAIN, Benchmark
-from specextend_cli.bench.statistics import Row, rows
+from specextend_cli.bench.statistics import Measurements, Row
 
 SCHEMA = "specextend-bench/2"  # new keys may be added under it; a key that changes its meaning needs the next number
 
@@ -115,7 +115,7 @@ def render(benchmark: Benchmark, format: Format, indent: int | None = 2) -> str:
     "csv" has the fields of `Row`, or experiments' tables with an empty line between them. "json" has everything;
     without an `indent` it is one line.
     """
-    found = rows(benchmark.records, benchmark.seed)
+    found = Measurements(benchmark.records, benchmark.seed).rows
     match format:
         case "json":
             summary = [asdict(row) for row in found]
@@ -137,7 +137,7 @@ def render(benchmark: Benchmark, format: Format, indent: int | None = 2) -> str:
 def write_report(directory: Path, benchmark: Benchmark) -> Path:
     """`index.html`, every plot as SVG, and everything as `benchmark.json`; returns the page's path.
 
-    The directory is made if it is absent. OSError if it cannot be written; UsageError without matplotlib.
+    The directory is made if it is absent. OSError if it cannot be written. It needs matplotlib: see `plots.require`.
     """
     from specextend_cli.bench.plots import draw
 

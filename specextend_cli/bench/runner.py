@@ -133,7 +133,7 @@ class Runner:
         """The engine's events, none of an external program, and last what was measured."""
         method = self.methods[name]
         if not isinstance(method, Recipe):
-            yield method.run(prompt, decoding)
+            yield method(prompt, decoding)
             return
         target = self._target(method)
         target.verify_backend = self.models.backend(method.verify)

@@ -17,7 +17,7 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of, fit_threads
-from specextend_cli.runtime.loading import is_exact, sampling_of, with_draft
+from specextend_cli.runtime.loading import heads_of, is_exact, sampling_of, with_draft
 from specextend_cli.runtime.loading_thread import stages
 from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.runners import load_library, run_by_graphs, run_natively
@@ -57,9 +57,10 @@ def prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[
     yield from load_library(pair.target, device)
     models = Models(preset, pair, options, context=max(prompt.length for prompt in framed) + options.tokens)
     if layers:
-        yield from run_natively(models.lm, models.heads, exact=is_exact(preset, options))
         target = Target(models.lm)
-        yield from run_by_graphs(target, models.drafter(models.draft, target, models.retrieval), models.tree)
+        drafter = models.drafter(models.draft, target, models.retrieval)
+        yield from run_natively(models.lm, heads_of(drafter), exact=is_exact(preset, options))
+        yield from run_by_graphs(target, drafter, models.tree)
     decoding = Decoding(sampling_of(models.preset, options), options.tokens, models.eos, models.prefill_chunk)
     settings = _settings(options, models, decoding, layers=layers)
     seed = options.seed or 0

@@ -24,23 +24,20 @@ RESAMPLES = 9999
 
 
 def bootstrap_interval(
-    values: Sequence[float],
-    statistic: Callable[..., Any] = np.median,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Interval:
-    """The statistic, a function of numpy, and its 95% percentile bootstrap interval.
+    values: Collection[float], statistic: Callable[..., Any] = np.median, seed: int = 0
+) -> Interval | None:
+    """The statistic, a function of numpy, and its 95% percentile bootstrap interval; None without values.
 
     The percentile method, not BCa: the correction needs a jackknife, which for a median of few values is zero or
-    undefined. Raises ValueError without values.
+    undefined.
     """
-    sample = np.asarray(values, dtype=np.float64)
+    sample = np.fromiter(values, np.float64)
     if not sample.size:
-        raise ValueError("no values to resample")
+        return None
     value = float(statistic(sample))
     if sample.size == 1:
         return Interval(value, None, None)
-    chosen = np.random.default_rng(abs(seed)).integers(0, sample.size, (resamples, sample.size))
+    chosen = np.random.default_rng(seed).integers(0, sample.size, (RESAMPLES, sample.size))
     low, high = np.quantile(statistic(sample[chosen], axis=-1), (0.025, 0.975))
     return Interval(value, float(low), float(high))
 
@@ -117,20 +114,9 @@ class Row:
     gap: float | None
 
 
-def rows(records: Sequence[Record], seed: int = 0) -> tuple[Row, ...]:
-    """A row for every length and method, in the order of the records; `seed` is that of intervals."""
-    found: dict[tuple[int, str], list[Record]] = {}
-    for record in records:
-        found.setdefault((record.length, record.method), []).append(record)
-    return tuple(_row(own, found.get((length, PLAIN), []), seed) for (length, _), own in found.items())
-
-
 def _row(own: Sequence[Record], plain: Sequence[Record], seed: int) -> Row:
-    def interval(values: Collection[float], statistic: Callable[..., Any] = np.median) -> Interval | None:
-        return bootstrap_interval(tuple(values), statistic, seed=seed) if values else None
-
     def speedup(quantity: Quantity) -> Interval | None:
-        return interval(paired_ratios(own, plain, quantity).values())
+        return bootstrap_interval(paired_ratios(own, plain, quantity).values(), seed=seed)
 
     def seconds(record: Record) -> float | None:
         """End to end, for as many tokens as plain decoding wrote: outputs may differ in length."""
@@ -156,7 +142,7 @@ def _row(own: Sequence[Record], plain: Sequence[Record], seed: int) -> Row:
         tokens_per_second=median(speeds) if speeds else None,
         decode_speedup=speedup(decode_seconds_per_token),
         total_speedup=speedup(seconds),
-        accepted=interval(accepted_by_document(own), np.mean),
+        accepted=bootstrap_interval(accepted_by_document(own), np.mean, seed),
         nodes=fmean(nodes) if nodes else None,
         hit=100 * fmean(hits) if hits else None,
         equal=len(own) - len(diverged),
@@ -170,18 +156,18 @@ class Measurements:
     """Runs, and figures of them; `seed` is that of intervals."""
 
     records: tuple[Record, ...]
-    seed: int
+    seed: int = 0
+
+    def _of(self, length: int, method: str) -> list[Record]:
+        return [record for record in self.records if (record.length, record.method) == (length, method)]
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """A row a length and method."""
-        return rows(self.records, self.seed)
+        """A row for every length and method, in the order of the records."""
+        names = dict.fromkeys((record.length, record.method) for record in self.records)
+        return tuple(_row(self._of(length, name), self._of(length, PLAIN), self.seed) for length, name in names)
 
     def ratio(self, row: Row, other: str, quantity: Quantity) -> Interval | None:
         """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
-        own, others = (
-            [record for record in self.records if (record.length, record.method) == (row.length, method)]
-            for method in (row.method, other)
-        )
-        ratios = tuple(paired_ratios(own, others, quantity).values())
-        return bootstrap_interval(ratios, seed=self.seed) if ratios else None
+        ratios = paired_ratios(self._of(row.length, row.method), self._of(row.length, other), quantity)
+        return bootstrap_interval(ratios.values(), seed=self.seed)

@@ -33,8 +33,6 @@ def compare(
     from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
     from specextend_cli.cli.choice import chosen_model
     from specextend_cli.cli.inputs import STDIN, Reading, one_source
-    from specextend_cli.engine.events import Accepted, Prefilling
-    from specextend_cli.summarize.events import Stage
     from specextend_cli.summarize.request import Request
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.measurements import comparison, comparison_record
@@ -51,7 +49,7 @@ def compare(
     options.usable(device)
     output = Output(quiet=quiet)
     output.require_stdout()
-    found, side = None, None
+    found = None
     try:
         document = source.read_shown(output)
         if summarizer.preset.unreliable:
@@ -67,9 +65,7 @@ def compare(
                         shown.close()
                         side = "plain decoding" if event.plain else "SpecExtend"
                         view = shown.enter_context(open_view(output, f"{source.name}, {side}"))
-                    case Prefilling() | Accepted() if side is None:  # of the warm-up
-                        pass
-                    case _ if side is not None or isinstance(event, Stage):
+                    case _:
                         view.add(event)
     except (KeyboardInterrupt, signals.Terminated):
         output.note("stopped; nothing was compared")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from specextend_cli.cli.failures import Failures
 from specextend_cli.cli.inputs import Source
@@ -32,7 +31,7 @@ def print_plans(output: Output, summarizer: Summarizer, request: Request, inputs
         plans.append(replace(summarizer.plan(source.read_shown(output), request), document=source.name))
 
     for source in inputs:
-        failures.attempt(source, partial(add, source))
+        failures.attempt(source, add)
     if need is not None and not machine.holds(need):
         free = format_bytes(machine.free)
         output.warn(f"{preset.name} needs about {format_bytes(need)} of memory; {free} are free")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
 from specextend_cli.errors import UsageError
-from specextend_cli.humanize import format_many
+from specextend_cli.humanize import format_count, format_many
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -34,10 +34,11 @@ def extract(
       specextend extract report.pdf --diff
       specextend extract report.pdf -o report.txt
     """
+    from specextend_cli.bench.formats import dumps
     from specextend_cli.cli.inputs import Reading, one_source, read_files
     from specextend_cli.ui.changes import diff as pages_of_diff
     from specextend_cli.ui.destination import destination, refuse_existing
-    from specextend_cli.ui.output import Output, format_json, sanitize
+    from specextend_cli.ui.output import Output, sanitize
 
     json = json or (output is not None and output.endswith(".json") and not diff)
     if diff and json:
@@ -45,19 +46,18 @@ def extract(
     source = one_source(file, Reading.of(pages, ocr, ocr_languages), command="extract", offline=offline)
     place = destination(output, "json" if json else "text", [(source.name, source.file)], many=False, force=force)
     place.check(read_files(source.file))
-    path = place.paths.get(source.name)
-    refuse_existing([path] if path is not None else [], force=force)  # in a directory, too: nothing is to be resumed
+    refuse_existing(place.paths.values(), force=force)  # in a directory, too: nothing is to be resumed
     terminal = Output(quiet=quiet)
     if not place.paths:
         terminal.require_stdout()
     document = source.read_shown(terminal)
-    if path is None and diff:
+    if diff and not place.paths:
         for page in pages_of_diff(document):
             terminal.show(page)
     else:
         text = sanitize(document.text).rstrip("\n") + "\n"
         if json:
-            text = format_json(_record(document)) + "\n"
+            text = dumps(_record(document), indent=2) + "\n"
         elif diff:
             text = "".join(f"{page.plain}\n" for page in pages_of_diff(document))
         with place.target(terminal.write, source.name) as write:
@@ -84,10 +84,10 @@ def _counts(document: Document) -> str:
     """ "52 pages · 11,204 words · page number × 52 …", and what was not read."""
     from specextend_cli.summarize.events import Coverage
     from specextend_cli.summarize.words import count_words
-    from specextend_cli.ui.changes import account
     from specextend_cli.ui.progress import format_gaps
 
     found, unit = document.extraction, document.unit
     gaps = format_gaps(Coverage.of(document, 0, 0))
     size = [format_many(found.pages, unit), format_many(count_words(document.text), "word")]
-    return " · ".join([*size, *account(found.changes), *gaps])
+    repairs = [f"{kind} × {format_count(count)}" for kind, count in found.changes.most_common()]
+    return " · ".join([*size, *repairs, *gaps])

@@ -21,10 +21,10 @@ class Failures:
     alone: bool
     failed: list[Source] = field(default_factory=list)
 
-    def attempt(self, source: Source, work: Callable[[], object]) -> None:
+    def attempt(self, source: Source, work: Callable[[Source], object]) -> None:
         """Do the work for one document, and name it if it fails. Errors of all documents are raised."""
         try:
-            work()
+            work(source)
         except (ModelError, DeviceError, OSError):
             raise
         except Exception as error:  # a defect that one document meets does not stop the others

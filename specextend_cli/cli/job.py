@@ -45,10 +45,10 @@ class Job:
         failures = Failures(self.output, len(inputs), alone=not self.many)
         with self.destination.all(self.output.write):
             for number, (source, result) in enumerate(results or ((one, None) for one in inputs), 1):
-                failures.attempt(source, partial(self._one, source, f"{number}/{len(inputs)}", result))
+                failures.attempt(source, partial(self._one, f"{number}/{len(inputs)}", result))
         failures.report()
 
-    def _one(self, source: Source, position: str, result: Result | None) -> None:
+    def _one(self, position: str, result: Result | None, source: Source) -> None:
         if isinstance(result, SpecextendError):
             raise result
         if self.destination.keeps(source.name):

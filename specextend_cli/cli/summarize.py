@@ -65,7 +65,7 @@ def summarize(
         raise UsageError(f"--json and --format {format} contradict each other", fix="leave one of them out")
     from specextend_cli.cli.inputs import Documents, Reading, read_files, sources
 
-    kind = "json" if json else format or FORMATS.get(Path(output or "").suffix, "text")
+    kind: Format = "json" if json else format or FORMATS.get(Path(output or "").suffix, "text")
     reading = Reading.of(pages, ocr, ocr_languages)
     documents = Documents()
     if ray is None and not dry_run:

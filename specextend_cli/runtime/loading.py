@@ -46,7 +46,7 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
     from specextend_cli.engine.target import Target
 
     device, quantization = device_of(options.device), preset.target.quantization
-    dtype = dtype_of(_target_dtype(preset, options), device)
+    dtype = dtype_of(target_dtype(preset, options), device)
     check_memory(preset, device, options)
     try:
         lm = load_language_model(preset, quantization, device, directories.target, dtype, options.attention)
@@ -85,7 +85,8 @@ def _learned_positions(lm: LanguageModel) -> int | None:
     return most if most and any(most <= rows <= most + 2 for rows in tables if rows != lm.vocabulary) else None
 
 
-def _target_dtype(preset: Preset, options: Engine) -> str:
+def target_dtype(preset: Preset, options: Engine) -> str:
+    """The name of the target's number format: the preset's unless chosen."""
     return preset.target.dtype if options.dtype == "auto" else options.dtype
 
 
@@ -263,7 +264,7 @@ def sampling_of(preset: Preset, options: Engine) -> Sampling:
 
 def is_exact(preset: Preset, options: Engine) -> bool:
     """Whether the target is in float32 because somebody wants it, not because the machine has nothing faster."""
-    return _target_dtype(preset, options) == "float32"
+    return target_dtype(preset, options) == "float32"
 
 
 def check_memory(preset: Preset, device: torch.device, options: Engine, *, context: int | None = None) -> None:

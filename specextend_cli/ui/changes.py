@@ -1,4 +1,4 @@
-"""The repairs of a document: listed page by page, and counted by kind."""
+"""The repairs of a document, page by page."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ def diff(document: Document) -> Iterator[Text]:
     for number, edits in groupby(in_order, key=lambda edit: edit.page):
         lines = [line for edit, count in Counter(edits).items() for line in _lines(edit, count)]
         yield Text("\n").join([Text(f"@@ {document.unit} {number} @@", style=ACCENT), *lines])
-
-
-def account(changes: Counter[str]) -> list[str]:
-    """ "page number × 52", most frequent first."""
-    return [f"{kind} × {format_count(count)}" for kind, count in changes.most_common()]
 
 
 def _lines(edit: Edit, count: int) -> Iterator[Text]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from shlex import quote
-from typing import cast
 
 from specextend_cli.documents.formats import kind_by_suffix
 from specextend_cli.errors import UsageError, cause
@@ -75,7 +74,7 @@ class Destination:
 
 def destination(
     output: str | None,
-    format: str,
+    format: Format,
     documents: Sequence[tuple[str, Path | int | None]],
     *,
     many: bool,
@@ -87,19 +86,18 @@ def destination(
     A directory if it is one, ends in / or there are many inputs; stdout for -. UsageError where a directory is needed
     and a file is named (`-o all.md` means one file).
     """
-    kind = cast(Format, format)
     if output is None or output == "-":
-        return Destination(kind, cite=cite, array=[] if many and format == "json" else None)
+        return Destination(format, cite=cite, array=[] if many and format == "json" else None)
     path = Path(output)
     if not (many or path.is_dir() or output.endswith("/")):
         if kind_by_suffix(path.suffix) not in (None, "text", "markdown"):
             raise UsageError(f"--output {output} names a format that is only read", fix=f"--output {path.stem}.txt")
-        return Destination(kind, {name: path for name, _ in documents}, force=force, cite=cite)
+        return Destination(format, {name: path for name, _ in documents}, force=force, cite=cite)
     is_file = path.suffix in FORMATS and not output.endswith("/")
     if not path.is_dir() and (path.exists() or is_file):
         fix = f"--output {quote(str(path.with_suffix('')))}/"
         raise UsageError(f"--output {output} names a file, and a directory is needed", fix=fix)
-    return Destination(kind, _in_directory(path, documents, suffix_of(kind)), True, force, cite)
+    return Destination(format, _in_directory(path, documents, suffix_of(format)), True, force, cite)
 
 
 def _in_directory(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -16,6 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from specextend_cli.bench.formats import dumps
 from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.ui.standard_streams import is_writable, status_of
 
@@ -34,7 +34,6 @@ _SEQUENCE = re.compile(
     r"|\x1b[ -/]*[0-~]"
 )
 _CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
-_C1 = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
 def sanitize(text: str) -> str:
@@ -94,7 +93,7 @@ class Output:
 
     def write_json(self, value: Any) -> None:
         """Write a record to stdout as indented JSON."""
-        self.write(format_json(value) + "\n")
+        self.write(dumps(value, indent=2) + "\n")
 
     def show(self, what: RenderableType) -> None:
         """Print a table or text on stdout; in a pipe or file, tables are tab-separated lines."""
@@ -147,11 +146,6 @@ def silence(stream: TextIO) -> None:
     """Redirect a broken stream to /dev/null, so that the interpreter's last flush succeeds."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path
         os.dup2(nowhere.fileno(), stream.fileno())
-
-
-def format_json(value: Any, *, indent: int | None = 2) -> str:
-    """`value` as JSON, on one line without `indent`; C1 controls, which terminals interpret, are escaped, too."""
-    return json.dumps(value, ensure_ascii=False, indent=indent).translate(_C1)
 
 
 def tab_separated(what: RenderableType) -> Iterator[str]:

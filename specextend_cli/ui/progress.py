@@ -14,7 +14,7 @@ from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import PartialError
 from specextend_cli.humanize import (
-    format_amount,
+    format_bytes,
     format_count,
     format_many,
     format_numbers,
@@ -62,6 +62,8 @@ class Progress:
         """Take one event."""
         self.meter.add(event)
         self.estimate.add(event)
+        if isinstance(event, EngineEvent):
+            self.stage = None
         match event:
             case events.Stage():
                 self.stage = event
@@ -81,10 +83,14 @@ class Progress:
                 self.prefilling, self.text, self._before = None, "", self.meter.tokens
             case events.Summarized():
                 self.summary = event.summary
-            case events.Warned():
-                pass
-            case _:
-                self._engine(event)
+            case Prefilling():
+                self.prefilling = event
+            case Prefilled():
+                self.prefilling = None
+            case Accepted() if event.nodes:
+                self.batch_size = event.batch_size
+            case Retrieved():
+                self.retrieved = event
 
     def _part(self, part: events.Part) -> None:
         if self.part is None or part.level != self.part.level:
@@ -95,18 +101,6 @@ class Progress:
         if part.final:
             self.finished = part.number - 1
         self.part, self.stage, self.prefilling = part, None, None
-
-    def _engine(self, event: EngineEvent) -> None:
-        self.stage = None
-        match event:
-            case Prefilling():
-                self.prefilling = event
-            case Prefilled():
-                self.prefilling = None
-            case Accepted():
-                self.batch_size = event.batch_size if event.nodes else self.batch_size
-            case Retrieved():
-                self.retrieved = event
 
     @property
     def tokens(self) -> int:
@@ -135,8 +129,9 @@ def format_stage(stage: events.Stage) -> str:
     """ "41.2 MB of 93.0 MB", "12 of 52 pages" or nothing."""
     if not stage.total:
         return ""
-    done = format_amount(stage.done, stage.unit if stage.unit == "bytes" else "")
-    return f"{done} of {format_amount(stage.total, stage.unit)}"
+    if stage.unit == "bytes":
+        return f"{format_bytes(stage.done)} of {format_bytes(stage.total)}"
+    return f"{format_count(stage.done)} of {format_count(stage.total)} {stage.unit}".rstrip()
 
 
 def format_left(progress: Progress) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 from specextend_cli import __version__
+from specextend_cli.bench.formats import dumps, escape
 from specextend_cli.engine.meter import Meter
 from specextend_cli.humanize import format_numbers
 from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary
 from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.ui import Format
-from specextend_cli.ui.output import format_json, sanitize
+from specextend_cli.ui.output import sanitize
 from specextend_cli.ui.progress import format_gaps, format_size
 
 Write: TypeAlias = Callable[[str], object]
@@ -26,7 +27,6 @@ _MADE: dict[Method, str] = {
     "verbatim": "The source as it is, which is no longer than a summary: read",
 }
 MOST_FACTS = 8  # that a warning names
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 
 
 @dataclass
@@ -84,34 +84,24 @@ def format_footer(summary: Summary) -> str:
     return f"\n---\n\n*Source: {', '.join(pieces)}.*\n*{made} with specextend {__version__}.*\n"
 
 
-def escape(text: str) -> str:
-    """`text` escaped for Markdown."""
-    return _MARKDOWN.sub(r"\\\1", sanitize(text).replace("\n", " "))
-
-
+@dataclass
 class JsonWriter(Writer):
-    """One JSON object at the end of the document."""
+    """One JSON object at the end of the document; on one line without an `indent`."""
 
-    indent: ClassVar[int | None] = 2
+    indent: int | None = None
 
     def add(self, event: Event) -> None:
         """Write the result with the last event."""
         if isinstance(event, Summarized):
             named = {"document": self.document} if self.document else {}
-            self.write(format_json({**summary_record(event.summary), **named}, indent=self.indent) + "\n")
+            self.write(dumps({**summary_record(event.summary), **named}, indent=self.indent) + "\n")
 
 
-class JsonLinesWriter(JsonWriter):
-    """The same object on one line."""
-
-    indent = None
-
-
-WRITERS: dict[Format, type[Writer]] = {
+WRITERS: dict[Format, Callable[..., Writer]] = {
     "text": TextWriter,
     "md": MarkdownWriter,
-    "json": JsonWriter,
-    "jsonl": JsonLinesWriter,
+    "json": partial(JsonWriter, indent=2),
+    "jsonl": JsonWriter,
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from specextend_cli.bench.formats import Experiment
 from specextend_cli.bench.report import charts, table
 from specextend_cli.bench.results import Benchmark, Divergence, Record
-from specextend_cli.bench.statistics import rows
+from specextend_cli.bench.statistics import Measurements
 
 MACHINE = {"device": "cpu", "processor": "Example CPU @ 2.0 GHz, 2 threads", "software": "specextend 0.1.0"}
 UNTRUSTED = "[red]x[/red]<script>alert(1)</script>\x1b[31m\x9b2J\x00\u2028\ud800|`'\"&\n# h"
@@ -35,7 +35,7 @@ def record(method: str = "plain", document: str = "one", *, length: int = 1024, 
 
 def benchmark(*records: Record, **values: object) -> Benchmark:
     """A benchmark of these records, with its table and plots."""
-    found = rows(records, 7)
+    found = Measurements(records, 7).rows
     experiment = Experiment("methods", "How do the methods compare?", (table(found),), charts(found))
     made = Benchmark("small", {"tokens": 10, "dtype": "bfloat16"}, MACHINE, 7, records, (experiment,))
     return replace(made, **values)  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def test_transformers_chooses_as_we_do(models, lookup: bool, sampling: Sampling)
     tokens = prompt(120, vocabulary=models.lm.vocabulary)
     decoding = Decoding(sampling, 20, frozenset(), 64)
     peer = Transformers(models, lookup=lookup)
-    run = peer.run(tokens, decoding)
+    run = peer(tokens, decoding)
     assert models.lm.model.config._attn_implementation == "specextend"  # again
     assert list(run.tokens) == plain(models, tokens, decoding)
     assert min(run.prefill_seconds, run.decode_seconds) > 0
@@ -53,7 +53,7 @@ def test_prompt_lookup_copies_whoever_chooses(models) -> None:
     tokens = prompt(120, vocabulary=models.lm.vocabulary)
     samplings = Sampling(), Sampling(repetition_penalty=1.0001)
     peer = Transformers(models, lookup=True)
-    own, ours = (peer.run(tokens, Decoding(sampling, 80, frozenset(), 64)) for sampling in samplings)
+    own, ours = (peer(tokens, Decoding(sampling, 80, frozenset(), 64)) for sampling in samplings)
     assert own.tokens == ours.tokens
     assert own.accepted == ours.accepted
     assert max(ours.accepted) > 1
@@ -62,8 +62,8 @@ def test_prompt_lookup_copies_whoever_chooses(models) -> None:
 def test_transformers_ends_at_our_end_tokens(models) -> None:
     tokens = prompt(120, vocabulary=models.lm.vocabulary)
     free = Decoding(Sampling(), 12, frozenset(), 64)
-    written = Transformers(models).run(tokens, free).tokens
-    ended = Transformers(models).run(tokens, replace(free, eos=frozenset(written[5:6]))).tokens
+    written = Transformers(models)(tokens, free).tokens
+    ended = Transformers(models)(tokens, replace(free, eos=frozenset(written[5:6]))).tokens
     assert ended == written[: written.index(written[5]) + 1]
 
 
@@ -73,7 +73,7 @@ def test_what_transformers_refuses_is_a_reason(models, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(models.lm.model, "generate", refuse)
     with pytest.raises(ModelError) as caught:
-        Transformers(models).run([1, 2, 3], Decoding(Sampling(), 4, frozenset(), 64))
+        Transformers(models)([1, 2, 3], Decoding(Sampling(), 4, frozenset(), 64))
     assert caught.value.why == "no such thing"
     assert models.lm.model.config._attn_implementation == "specextend"
 
@@ -125,7 +125,7 @@ def llama(models, monkeypatch: pytest.MonkeyPatch, tmp_path) -> LlamaCpp:
 def test_llama_cpp_is_given_our_settings(llama, models, sampling: Sampling) -> None:
     tokens = prompt(60, vocabulary=models.lm.vocabulary)
     decoding = Decoding(sampling, 10, frozenset(), 64)
-    run = llama.run(tokens, decoding)
+    run = llama(tokens, decoding)
     models.lm.model.set_attn_implementation("specextend")
     assert list(run.tokens) == plain(models, tokens, decoding)
     assert run.accepted == (1,) * 9
@@ -135,13 +135,12 @@ def test_llama_cpp_is_given_our_settings(llama, models, sampling: Sampling) -> N
 
 def test_llama_cpp_is_loaded_once_and_stretched_like_the_target(llama, models) -> None:
     decoding = Decoding(Sampling(), 3, frozenset(), 64)
-    llama.run(prompt(30, vocabulary=models.lm.vocabulary), decoding)
-    llama.run(prompt(20, vocabulary=models.lm.vocabulary), decoding)
-    assert len(FakeLlama.made) == 1
-    models.stretch = 2.0
-    llama.run(prompt(20, vocabulary=models.lm.vocabulary), decoding)
+    window = models.preset.window.context
+    for length in (20, 20, 2 * window - decoding.tokens):
+        llama(prompt(length, vocabulary=models.lm.vocabulary), decoding)
+    assert "rope_freq_scale" not in FakeLlama.made[0]
     assert FakeLlama.made[1]["rope_freq_scale"] == 0.5
-    assert FakeLlama.made[1]["yarn_orig_ctx"] == models.preset.window.context
+    assert FakeLlama.made[1]["yarn_orig_ctx"] == window
     assert len(FakeLlama.made) == 2
 
 

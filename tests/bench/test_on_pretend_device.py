@@ -10,7 +10,7 @@ from specextend_cli.bench import experiments, prompts
 from specextend_cli.bench.prompts import Source
 from specextend_cli.bench.results import Benchmark, Measured
 from specextend_cli.bench.session import Options
-from specextend_cli.bench.statistics import rows
+from specextend_cli.bench.statistics import Measurements
 from specextend_cli.summarize.events import Stage
 from tests.helpers.graphs_on_pretend_device import by_graphs
 from tests.helpers.pretend_device import PretendDevice
@@ -38,7 +38,7 @@ def test_its_methods_replay_what_was_captured_at_load(
             at_load.add(capture.captures)
     assert isinstance(event, Benchmark)
     assert event.wrong == ()
-    found = rows(event.records)
+    found = Measurements(event.records).rows
     assert {(row.equal, row.runs) for row in found} == {(1, 1)}
     assert len(found) == 2 * 6
     assert at_load == {capture.captures}

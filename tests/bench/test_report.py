@@ -16,24 +16,26 @@ from rich.console import Console, RenderableType
 from specextend_cli.bench.formats import Experiment, Format, Interval, Plot, Point, Table
 from specextend_cli.bench.plots import draw
 from specextend_cli.bench.report import SCHEMA, facts, render, write_report
-from specextend_cli.bench.results import Divergence
-from specextend_cli.bench.statistics import rows
+from specextend_cli.bench.results import Divergence, Record
+from specextend_cli.bench.statistics import Measurements, Row
 from specextend_cli.ui.measurements import report
 from tests.bench.made_benchmark import UNTRUSTED, benchmark, controls, realistic, record, untrusted_benchmark
 
 # ------------------------------------------------------------------------------------------------------------ rows
 
 
+def rows(*records: Record) -> tuple[Row, ...]:
+    return Measurements(records).rows
+
+
 def test_a_row_by_hand() -> None:
     """Plain: 1 s of prefill, 9 tokens in 9 s. Fast: 2 s of prefill, 9 tokens in 3 s and in 4.5 s."""
     fast = {"prefill_seconds": 2.0}
     plain, row = rows(
-        [
-            record(document="a"),
-            record(document="b"),
-            record("fast", "a", decode_seconds=3.0, accepted=(5, 4), nodes=(8, 6), hit=0.5, **fast),
-            record("fast", "b", decode_seconds=4.5, accepted=(3, 3, 3), nodes=(4,), hit=0.7, **fast),
-        ]
+        record(document="a"),
+        record(document="b"),
+        record("fast", "a", decode_seconds=3.0, accepted=(5, 4), nodes=(8, 6), hit=0.5, **fast),
+        record("fast", "b", decode_seconds=4.5, accepted=(3, 3, 3), nodes=(4,), hit=0.7, **fast),
     )
     assert (plain.method, row.method) == ("plain", "fast")
     assert plain.decode_speedup == Interval(1.0, 1.0, 1.0)
@@ -50,15 +52,15 @@ def test_a_row_by_hand() -> None:
 
 def test_a_shorter_output_is_not_a_faster_one() -> None:
     """Half the tokens in half the time: the same speed, and end to end the same seconds for as many tokens."""
-    row = rows([record(), record("short", tokens=(1, 2, 3, 4), decode_seconds=3.0)])[1]
+    row = rows(record(), record("short", tokens=(1, 2, 3, 4), decode_seconds=3.0))[1]
     assert row.decode_speedup == row.total_speedup == Interval(1.0, None, None)
 
 
 def test_wrong_tokens_are_told_with_the_earliest_and_the_largest_gap() -> None:
     bad = [record("bad", "a", divergence=Divergence(7, 3.5)), record("bad", "b", divergence=Divergence(2, 0.01))]
-    row = rows([*(record(document=name) for name in "abc"), *bad, record("bad", "c")])[1]
+    row = rows(*(record(document=name) for name in "abc"), *bad, record("bad", "c"))[1]
     assert (row.runs, row.equal, row.difference, row.gap) == (3, 1, 3, 3.5)
-    assert rows([record("alone")])[0].decode_speedup is None
+    assert rows(record("alone"))[0].decode_speedup is None
 
 
 # ------------------------------------------------------------------------------------------------------------ text
@@ -74,7 +76,7 @@ def test_facts_name_machine_software_settings_and_what_was_left_out() -> None:
 
 def test_formats_agree() -> None:
     made = realistic()
-    found = rows(made.records, made.seed)
+    found = Measurements(made.records, made.seed).rows
     by_csv = list(csv.DictReader(io.StringIO(render(made, "csv"))))
     whole = json.loads(render(made, "json"))
     assert render(made, "json", indent=None).count("\n") == 1

@@ -221,7 +221,7 @@ class Failing:
     def __init__(self) -> None:
         self.runs = 0
 
-    def run(self, prompt, decoding: Decoding) -> Run:
+    def __call__(self, prompt, decoding: Decoding) -> Run:
         self.runs += 1
         if len(prompt) > 100:
             raise ModelError("it fell over", why="too long")
@@ -241,7 +241,7 @@ def test_a_peer_that_differs_is_reported_and_no_failure(models, prompts) -> None
     """Nor is a token that the tokenizer does not have, as of a GGUF file with more rows than tokens."""
 
     class Other(Failing):
-        def run(self, prompt, decoding: Decoding) -> Run:
+        def __call__(self, prompt, decoding: Decoding) -> Run:
             return Run((10**6, 5), 0.1, 0.1)
 
     made = runner(models, prompts[:1])

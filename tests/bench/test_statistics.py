@@ -28,21 +28,17 @@ def test_intervals_are_scipys(statistic, n: int) -> None:
 
 @given(st.lists(st.floats(0.1, 10), min_size=2, max_size=12), st.integers(0, 9))
 def test_an_interval_holds_its_estimate_and_stays_within_the_values(values: list[float], seed: int) -> None:
-    found = statistics.bootstrap_interval(values, resamples=199, seed=seed)
+    found = statistics.bootstrap_interval(values, seed=seed)
+    assert found is not None
     assert found.low is not None
     assert found.high is not None
     assert min(values) <= found.low <= found.high <= max(values)
-    assert found == statistics.bootstrap_interval(values, resamples=199, seed=seed)
-
-
-def test_a_negative_seed_is_taken_by_its_size() -> None:
-    assert statistics.bootstrap_interval((1.0, 2.0), seed=-3) == statistics.bootstrap_interval((1.0, 2.0), seed=3)
+    assert found == statistics.bootstrap_interval(values, seed=seed)
 
 
 def test_one_document_has_no_interval_and_none_has_nothing() -> None:
     assert statistics.bootstrap_interval((1.5,)) == Interval(1.5, None, None)
-    with pytest.raises(ValueError, match="no values"):
-        statistics.bootstrap_interval(())
+    assert statistics.bootstrap_interval(()) is None
 
 
 def test_ratios_are_paired_by_document_after_the_median_over_repeats() -> None:

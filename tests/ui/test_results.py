@@ -30,8 +30,8 @@ def test_text_is_the_summary_and_one_newline():
 
 
 def test_markdown_ends_with_the_source_and_what_of_it_was_not_read():
-    text = written("md", coverage=Coverage(52, (31,), (), 27360, 0), document="a_b.pdf")
-    source = "*Source: a\\_b.pdf, 52 pages, 21,340 words, 1 page without text (31).*\n"
+    text = written("md", coverage=Coverage(52, (31,), (), 27360, 0), document="a_b\x1b~&$.pdf")
+    source = "*Source: a\\_b�\\~\\&\\$.pdf, 52 pages, 21,340 words, 1 page without text (31).*\n"
     made = "*Written by smollm2-135m (drafter: eagle) with specextend "
     assert text.startswith(f"{SUMMARY}\n\n---\n\n{source}{made}")
 
@@ -63,6 +63,7 @@ def test_a_line_of_json_is_the_same_object():
     assert written("jsonl").count("\n") == 1
     assert json.loads(written("jsonl", name="in/a.pdf")) == json.loads(written("json", name="in/a.pdf"))
     assert json.loads(written("jsonl", name="in/a.pdf"))["document"] == "in/a.pdf"
+    assert json.loads(written("jsonl", name="caf\udce9.txt").encode())["document"] == "caf\ufffd.txt"  # not UTF-8
 
 
 @pytest.mark.parametrize(
