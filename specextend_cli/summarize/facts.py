@@ -183,9 +183,8 @@ def _figures(match: re.Match[str]) -> Iterator[str]:
         except InvalidOperation:  # 1.2.3
             yield plain
             continue
-        yield _canonical(value * scale)
-        if match["short"]:
-            yield _canonical(value * _SHORT[match["short"].lower()])
+        for times in (scale, _SHORT[match["short"].lower()]) if match["short"] else (scale,):
+            yield f"{(value * times).normalize():f}"
 
 
 def _plain(digits: str) -> Iterator[str]:
@@ -196,11 +195,6 @@ def _plain(digits: str) -> Iterator[str]:
         yield digits.replace(",", ".")
     elif not grouped:
         yield digits
-
-
-def _canonical(value: Decimal) -> str:
-    text = f"{value:f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text).lstrip("0") or "0"
 
 
 def _value(words: str) -> int:

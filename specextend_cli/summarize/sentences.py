@@ -58,6 +58,7 @@ _QUOTES = (("「", "」"), ("『", "』"), ("“", "”"))
 _QUOTED = 200  # characters; a sentence in a longer quotation ends as others do
 _PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")
+_BODY = re.compile(r"\S(?:.*\S)?", re.DOTALL)  # a sentence without the white space around it
 _PATIENCE = 2
 _IDLE = re.compile(
     r"""\W*(?:
@@ -193,13 +194,8 @@ def _ends_with_letter(tail: str, at: int, following: str, *, initial: bool) -> b
 
 def spans(text: str) -> list[tuple[int, int]]:
     """Where the sentences of `text` lie; white space between them is in none."""
-    found, at = [], 0
-    for sentence in split(text):
-        start = at + len(sentence) - len(sentence.lstrip())
-        at += len(sentence)
-        if body := sentence.strip():
-            found.append((start, start + len(body)))
-    return found
+    ends = (0, *_ends(text), len(text))
+    return [body.span() for start, end in pairwise(ends) if (body := _BODY.search(text, start, end))]
 
 
 def idle(sentence: str) -> bool:

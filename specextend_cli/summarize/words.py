@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -111,16 +111,10 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-class _Folded(dict[int, str]):
-    """Each character without its accents, found when it is first asked for."""
-
-    def __missing__(self, code: int) -> str:
-        parts = unicodedata.normalize("NFKD", chr(code))
-        found = self[code] = "".join(part for part in parts if not unicodedata.combining(part))
-        return found
-
-
-_FOLDED = _Folded()
+@cache
+def _folded(character: str) -> str:
+    parts = unicodedata.normalize("NFKD", character)
+    return "".join(part for part in parts if not unicodedata.combining(part))
 
 
 def without_accents(text: str) -> str:
@@ -129,7 +123,7 @@ def without_accents(text: str) -> str:
     Characters are decomposed one by one, in linear time. Normalizing the text as a whole sorts the marks behind a
     letter, and a letter with 100,000 marks takes hours.
     """
-    return text if text.isascii() else text.translate(_FOLDED)
+    return text if text.isascii() else "".join(map(_folded, text))
 
 
 def terms(text: str) -> set[str]:

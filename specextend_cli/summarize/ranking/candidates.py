@@ -6,6 +6,7 @@ Lines that are wrapped inside a paragraph are one text; list items, table rows a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ Kind = Literal["prose", "item", "heading", "table", "code"]
 
 ITEM = regex.compile(r"[ \t]*(?:[-*+•–▪■●]|(?!M\.\s\p{Lu}\p{Ll})\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)[ \t]+(?=\S)")
 """The mark of a list's item; "M. Leroy" is a man."""
+_LINE = re.compile(r"\S(?:.*\S)?")  # without the white space around it
 _FENCE = regex.compile(r"[ \t]*(?:```+|~~~+)")
 _RULE = regex.compile(r"[ \t]*([-=~^\"'+*#_.:`])\1{2,}[ \t]*")
 _TABLE = regex.compile(r"[ \t]*(?:\||\+[-=]{2,})")
@@ -113,7 +115,7 @@ def _units(text: str, block: Block) -> Iterator[tuple[int, int, Kind]]:
     if block.kind == "heading":
         yield block.start, block.end, "heading"
         return
-    lines = list(_lines(text, block))
+    lines = [line.span() for line in _LINE.finditer(text, block.start, block.end)]
     width = max((end - start for start, end in lines), default=0)
     fenced, begun = False, -1
     kind: Kind = "prose"
@@ -129,14 +131,6 @@ def _units(text: str, block: Block) -> Iterator[tuple[int, int, Kind]]:
         if last or _ends(line, following, width):
             yield begun, end, kind
             begun = -1
-
-
-def _lines(text: str, block: Block) -> Iterator[tuple[int, int]]:
-    start = block.start
-    for line in text[block.start : block.end].split("\n"):
-        if line.strip():
-            yield start + len(line) - len(line.lstrip()), start + len(line.rstrip())
-        start += len(line) + 1
 
 
 def _kind(line: str, fenced: bool) -> Kind:
