@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
+from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ _LEAST = 0.05  # of the words, at least: tables and code have fewer
 _MORE = 1.5  # times as many words as English has of its own, at least
 
 
+@cache
 def table(name: str) -> dict[str, Any]:
     """The file of words of that name beside this module, or below it."""
     return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
@@ -91,14 +93,10 @@ def length_of(text: str) -> float:
 
 def beginning(text: str, most: int) -> str:
     """The first `most` words, or up to a pause a little before, and an ellipsis; the text itself where it has fewer."""
-    ends: list[int] = []
-    for _, end in _spans(text):
-        if len(ends) == most:
-            break
-        ends.append(end)
-    else:
+    ends = [end for _, end in islice(_spans(text), most + 1)]
+    if len(ends) <= most:
         return text
-    near = ends[ceil(most * (1 - _LATE)) - 1 :]
+    near = ends[ceil(most * (1 - _LATE)) - 1 : most]
     end = next((end for end in reversed(near) if text[end - 1] in _PAUSES or text[end] in _PAUSES), near[-1])
     return text[:end].rstrip(f"{_PAUSES}-–—. ") + "…"
 

@@ -115,21 +115,20 @@ def _units(text: str, block: Block) -> Iterator[tuple[int, int, Kind]]:
     if block.kind == "heading":
         yield block.start, block.end, "heading"
         return
-    lines = [line.span() for line in _LINE.finditer(text, block.start, block.end)]
-    width = max((end - start for start, end in lines), default=0)
+    found = list(_LINE.finditer(text, block.start, block.end))
+    lines = [match[0] for match in found]
+    width = max(map(len, lines), default=0)
     fenced, begun = False, -1
     kind: Kind = "prose"
-    for number, (start, end) in enumerate(lines):
-        line = text[start:end]
+    for match, line, following in zip(found, lines, [*lines[1:], ""], strict=False):
         fence = _FENCE.match(line) is not None
         own = _kind(line, fenced or fence)
         fenced ^= fence
         if begun < 0:
-            begun, kind = start, own
-        following = text[slice(*lines[number + 1])] if number + 1 < len(lines) else ""
+            begun, kind = match.start(), own
         last = not following or _kind(following, fenced) != "prose" or own not in ("prose", "item")
         if last or _ends(line, following, width):
-            yield begun, end, kind
+            yield begun, match.end(), kind
             begun = -1
 
 

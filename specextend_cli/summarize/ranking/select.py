@@ -137,7 +137,7 @@ class Selector:
             room = words * (1 + _NEAR) - total
             left = worth + weight * self._recurring.worth(taken) - penalty * like
             group = self._fitting(np.where(sizes <= room, left, -np.inf), taken, sizes, room)
-            if group and left[group[-1]] < -_REPEATED / 2 and total >= words * (1 - _NEAR):
+            if not group or (left[group[-1]] < -_REPEATED / 2 and total >= words * (1 - _NEAR)):
                 break  # near enough, rather than the same again
             for i in group:
                 taken.append(i)
@@ -146,12 +146,9 @@ class Selector:
                 worth[i] = -np.inf
                 shared = np.array([len(bag & self._bags[i]) for bag in self._bags])
                 like = np.maximum(like, shared / np.minimum(terms, terms[i]))
-            if not group:
-                break
             total = int(sizes[taken].sum())
         choices = [Choice(i, self._lines[i]) for i in sorted(taken)]
         if exact and len(taken) < (most or len(worth)) and total < words * (1 - _NEAR):
-            left = worth + weight * self._recurring.worth(taken) - penalty * like
             return self._cut(taken, left, sizes, words) or choices
         return choices
 
