@@ -176,16 +176,15 @@ def values(text: str) -> set[str]:
 def _figures(match: re.Match[str]) -> Iterator[str]:
     """Separators may group thousands or begin the decimals; a short scale may be a unit: "5m"."""
     digits = re.sub(rf"[{_GAP}]", "", match["digits"])
-    scale = _SCALES[match["scale"].lower()] if match["scale"] else 1
+    scales = [_SCALES[match["scale"].lower()] if match["scale"] else 1]
+    scales += [_SHORT[match["short"].lower()]] if match["short"] else []
     for plain in _plain(digits):
         try:
             value = Decimal(plain)
         except InvalidOperation:  # 1.2.3
             yield plain
             continue
-        yield _canonical(value * scale)
-        if match["short"]:
-            yield _canonical(value * _SHORT[match["short"].lower()])
+        yield from (f"{(value * scale).normalize():f}" for scale in scales)
 
 
 def _plain(digits: str) -> Iterator[str]:
@@ -196,11 +195,6 @@ def _plain(digits: str) -> Iterator[str]:
         yield digits.replace(",", ".")
     elif not grouped:
         yield digits
-
-
-def _canonical(value: Decimal) -> str:
-    text = f"{value:f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text).lstrip("0") or "0"
 
 
 def _value(words: str) -> int:

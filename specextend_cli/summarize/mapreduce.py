@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from math import ceil
+from math import ceil, inf
 
 from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Chunk, Document
@@ -53,7 +53,7 @@ class _Limit:
     def __init__(self, request: Request, words: int) -> None:
         self._exact, self._words = request.is_exact, words
         self._mark = mark_words(request.style)
-        self._sentences = BRIEF if request.style == "tldr" else None
+        self._sentences = BRIEF if request.style == "tldr" else inf
         self._written = 0
         self._allowed = 0.0
         self._full = False
@@ -66,9 +66,8 @@ class _Limit:
     def takes(self, sentence: str) -> bool:
         """Whether a sentence still has room; the first of all always has, and after one that has none, none has."""
         if not self._exact:
-            if self._sentences is not None and sentence.strip():
-                self._sentences -= 1
-            return self._sentences is None or self._sentences >= 0
+            self._sentences -= bool(sentence.strip())
+            return self._sentences >= 0
         size = count_words(sentence) + self._mark
         self._full = self._full or (0 < self._allowed < self._written + size and self._written > 0)
         self._written += 0 if self._full else size

@@ -58,6 +58,7 @@ _QUOTES = (("「", "」"), ("『", "』"), ("“", "”"))
 _QUOTED = 200  # characters; a sentence in a longer quotation ends as others do
 _PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")
+_BODY = re.compile(r"\S(?:.*\S)?", re.DOTALL)  # a sentence without the white space around it
 _PATIENCE = 2
 _IDLE = re.compile(
     r"""\W*(?:
@@ -112,10 +113,8 @@ def _goes_on(text: str, start: int, mark: regex.Match[str]) -> bool:
     if mark[0][0] in ".!?…":
         return "\n\n" not in mark[0] and _is_inside(text, start, mark)
     # Only the last characters are searched, so that long sentences take linear time.
-    if mark[0][0] not in ".!?…\n" and any(
-        text.rfind(opening, max(start, end - _QUOTED), end) > text.rfind(closing, max(start, end - _QUOTED), end)
-        for opening, closing in _QUOTES
-    ):
+    near = text[max(start, end - _QUOTED) : end]
+    if mark[0][0] != "\n" and any(near.rfind(opening) > near.rfind(closing) for opening, closing in _QUOTES):
         return True
     tail = text[max(start, end - _TAIL) : end].rstrip()
     at_a_space = "\n" not in mark[0] and regex.search(_PHRASED + r"\Z", tail) is not None
@@ -193,13 +192,8 @@ def _ends_with_letter(tail: str, at: int, following: str, *, initial: bool) -> b
 
 def spans(text: str) -> list[tuple[int, int]]:
     """Where the sentences of `text` lie; white space between them is in none."""
-    found, at = [], 0
-    for sentence in split(text):
-        start = at + len(sentence) - len(sentence.lstrip())
-        at += len(sentence)
-        if body := sentence.strip():
-            found.append((start, start + len(body)))
-    return found
+    ends = (0, *_ends(text), len(text))
+    return [body.span() for start, end in pairwise(ends) if (body := _BODY.search(text, start, end))]
 
 
 def idle(sentence: str) -> bool:
@@ -229,13 +223,10 @@ class Sentences:
         return complete + rest if unfinished else complete
 
     def _complete(self, *, more: bool) -> str:
-        start, complete = 0, []
-        for end in _ends(self._open, more=more):
-            sentence, start = self._open[start:end], end
-            if self._is_new(sentence):
-                complete.append(sentence)
-        self._open = self._open[start:]
-        return "".join(complete)
+        ends = (0, *_ends(self._open, more=more))
+        sentences = [self._open[start:end] for start, end in pairwise(ends)]
+        self._open = self._open[ends[-1] :]
+        return "".join(filter(self._is_new, sentences))
 
     def _is_new(self, sentence: str) -> bool:
         words = tuple(_WORD.findall(sentence.lower()))

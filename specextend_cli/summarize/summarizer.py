@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.runners import load_library
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.cache import GenerationCache, RunStore, results_file
-from specextend_cli.summarize.events import Coverage, Event, Method, Part, Plan, Retried, Summarized, Summary, Warned
+from specextend_cli.summarize.events import Coverage, Event, Part, Plan, Retried, Summarized, Summary, Warned
 from specextend_cli.summarize.extract import Extract
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.prompts import PromptBuilder
@@ -114,7 +115,7 @@ class Summarizer:
         read = reused = 0
         retried: list[Retried] = []
         warnings: list[str] = []
-        for event in pipeline.run():
+        for event in chain(pipeline.run(), self._warnings(pipeline)):
             meter.add(event)
             match event:
                 case Part(level=1):
@@ -128,9 +129,6 @@ class Summarizer:
                 warnings.append(event.message)
             yield event
         method, sentences = pipeline.method, tuple(pipeline.citer.sentences)
-        for warning in self._warnings(method, is_empty=not sentences):
-            warnings.append(warning)
-            yield Warned(warning)
         summary = Summary(
             document=document.name,
             text="".join(one.lead + one.text for one in sentences),
@@ -151,19 +149,19 @@ class Summarizer:
         )
         yield Summarized(replace(summary, run=self._runs.add(summary, document, self._device)))
 
-    def _warnings(self, method: Method, *, is_empty: bool) -> Iterator[str]:
-        """What is to be said of a summary."""
-        if is_empty:
-            yield "the model wrote no summary: another --model may"
-        elif method == "abstractive" and self.preset.unreliable:
-            yield (
+    def _warnings(self, pipeline: Extract | MapReduce) -> Iterator[Warned]:
+        """What is to be said of a summary, when it is written."""
+        if not pipeline.citer.sentences:
+            yield Warned("the model wrote no summary: another --model may")
+        elif pipeline.method == "abstractive" and self.preset.unreliable:
+            yield Warned(
                 f"{self.preset.name} wrote these sentences, and it often writes what is not so: check them;"
                 " --mode extractive quotes the document's"
             )
         if self._cache.problem:
-            yield self._cache.problem
+            yield Warned(self._cache.problem)
         if self._generator and (problem := self._generator.take_problem()):
-            yield problem
+            yield Warned(problem)
 
     @property
     def _drafter_name(self) -> str:

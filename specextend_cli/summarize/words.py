@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ _LEAST = 0.05  # of the words, at least: tables and code have fewer
 _MORE = 1.5  # times as many words as English has of its own, at least
 
 
+@cache
 def table(name: str) -> dict[str, Any]:
     """The file of words of that name beside this module, or below it."""
     return toml.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
@@ -87,14 +89,10 @@ def length_of(text: str) -> float:
 
 def beginning(text: str, most: int) -> str:
     """The first `most` words, or up to a pause a little before, and an ellipsis; the text itself where it has fewer."""
-    ends: list[int] = []
-    for _, end in _spans(text):
-        if len(ends) == most:
-            break
-        ends.append(end)
-    else:
+    ends = [end for _, end in islice(_spans(text), most + 1)]
+    if len(ends) <= most:
         return text
-    near = ends[ceil(most * (1 - _LATE)) - 1 :]
+    near = ends[ceil(most * (1 - _LATE)) - 1 : most]
     end = next((end for end in reversed(near) if text[end - 1] in _PAUSES or text[end] in _PAUSES), near[-1])
     return text[:end].rstrip(f"{_PAUSES}-–—. ") + "…"
 
@@ -107,16 +105,10 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-class _Folded(dict[int, str]):
-    """Each character without its accents, found when it is first asked for."""
-
-    def __missing__(self, code: int) -> str:
-        parts = unicodedata.normalize("NFKD", chr(code))
-        found = self[code] = "".join(part for part in parts if not unicodedata.combining(part))
-        return found
-
-
-_FOLDED = _Folded()
+@cache
+def _folded(character: str) -> str:
+    parts = unicodedata.normalize("NFKD", character)
+    return "".join(part for part in parts if not unicodedata.combining(part))
 
 
 def without_accents(text: str) -> str:
@@ -125,7 +117,7 @@ def without_accents(text: str) -> str:
     Characters are decomposed one by one, in linear time. Normalizing the text as a whole sorts the marks behind a
     letter, and a letter with 100,000 marks takes hours.
     """
-    return text if text.isascii() else text.translate(_FOLDED)
+    return text if text.isascii() else "".join(map(_folded, text))
 
 
 def terms(text: str) -> set[str]:

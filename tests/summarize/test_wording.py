@@ -15,6 +15,7 @@ from specextend_cli.summarize.ranking import wording as module
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.readable import asks, beside_the_text, is_whole, printed
 from specextend_cli.summarize.ranking.wording import wording
+from specextend_cli.summarize.words import table
 from tests.summarize.examples import COUNCIL
 from tests.summarize.scribe import document
 
@@ -25,9 +26,9 @@ ROWS = [
 LANGUAGES = list(dict.fromkeys(row[0] for row in ROWS))
 LINES = [
     (language, name, line)
-    for language, rules in module._rules().items()
+    for language, rules in table("ranking/wording").items()
     for name, value in rules.items()
-    for line in value.split("\n")
+    for line in value.strip().split("\n")
 ]
 
 
@@ -61,9 +62,9 @@ def test_lines_are_what_they_are_labelled(language: str) -> None:
 
 @pytest.mark.parametrize(("language", "name", "line"), LINES)
 def test_each_rule_is_needed(monkeypatch: pytest.MonkeyPatch, language: str, name: str, line: str) -> None:
-    rules = module._rules()
-    left = "\n".join(other for other in rules[language][name].split("\n") if other != line) or "(?!)"
-    monkeypatch.setattr(module, "_rules", lambda: {**rules, language: {**rules[language], name: left}})
+    rules = table("ranking/wording")
+    left = "\n".join(other for other in rules[language][name].strip().split("\n") if other != line) or "(?!)"
+    monkeypatch.setattr(module, "table", lambda _: {**rules, language: {**rules[language], name: left}})
     wording.cache_clear()
     try:
         assert not all(is_labelled(*row) for row in ROWS if row[0] == language)

@@ -6,6 +6,7 @@ Lines that are wrapped inside a paragraph are one text; list items, table rows a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ Kind = Literal["prose", "item", "heading", "table", "code"]
 
 ITEM = regex.compile(r"[ \t]*(?:[-*+•–▪■●]|(?!M\.\s\p{Lu}\p{Ll})\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)[ \t]+(?=\S)")
 """The mark of a list's item; "M. Leroy" is a man."""
+_LINE = re.compile(r"\S(?:.*\S)?")  # without the white space around it
 _FENCE = regex.compile(r"[ \t]*(?:```+|~~~+)")
 _RULE = regex.compile(r"[ \t]*([-=~^\"'+*#_.:`])\1{2,}[ \t]*")
 _TABLE = regex.compile(r"[ \t]*(?:\||\+[-=]{2,})")
@@ -113,30 +115,21 @@ def _units(text: str, block: Block) -> Iterator[tuple[int, int, Kind]]:
     if block.kind == "heading":
         yield block.start, block.end, "heading"
         return
-    lines = list(_lines(text, block))
-    width = max((end - start for start, end in lines), default=0)
+    found = list(_LINE.finditer(text, block.start, block.end))
+    lines = [match[0] for match in found]
+    width = max(map(len, lines), default=0)
     fenced, begun = False, -1
     kind: Kind = "prose"
-    for number, (start, end) in enumerate(lines):
-        line = text[start:end]
+    for match, line, following in zip(found, lines, [*lines[1:], ""], strict=False):
         fence = _FENCE.match(line) is not None
         own = _kind(line, fenced or fence)
         fenced ^= fence
         if begun < 0:
-            begun, kind = start, own
-        following = text[slice(*lines[number + 1])] if number + 1 < len(lines) else ""
+            begun, kind = match.start(), own
         last = not following or _kind(following, fenced) != "prose" or own not in ("prose", "item")
         if last or _ends(line, following, width):
-            yield begun, end, kind
+            yield begun, match.end(), kind
             begun = -1
-
-
-def _lines(text: str, block: Block) -> Iterator[tuple[int, int]]:
-    start = block.start
-    for line in text[block.start : block.end].split("\n"):
-        if line.strip():
-            yield start + len(line) - len(line.lstrip()), start + len(line.rstrip())
-        start += len(line) + 1
 
 
 def _kind(line: str, fenced: bool) -> Kind:

@@ -70,16 +70,14 @@ def _named(text: str, found: Sequence[Candidate], language: str) -> Iterator[tup
     called = wording(language).own_summary
     heading = regex.compile(rf"\W*{_NUMBER}(?P<name>{called})\W*", regex.IGNORECASE)
     label = regex.compile(rf"[^\w\n]*(?P<name>{called})[*_]* ?(?:[:.—–]| -)[*_]*\s+(?=\p{{L}})", regex.IGNORECASE)
-    sections = np.array([one.section for one in found])
     for i, one in enumerate(found):
         if one.kind == "heading" and (match := heading.fullmatch(one.heading)):
-            yield match["name"].lower(), _below(text, found, sections, i)
-        elif one.kind == "prose" and one.place == 0 and label.match(text, one.start, one.start + _LABEL):
-            match = label.match(text, one.start)
+            yield match["name"].lower(), _below(text, found, i)
+        elif one.kind == "prose" and one.place == 0 and (match := label.match(text, one.start, one.start + _LABEL)):
             yield match["name"].lower(), np.array([other.block == one.block for other in found], bool)
 
 
-def _below(text: str, found: Sequence[Candidate], sections: NDArray[np.int64], i: int) -> NDArray[np.bool_]:
+def _below(text: str, found: Sequence[Candidate], i: int) -> NDArray[np.bool_]:
     """The sentences below heading `i`, with those below a heading of a lower level.
 
     Marks say so (Markdown), or that it follows at once.
@@ -90,8 +88,7 @@ def _below(text: str, found: Sequence[Candidate], sections: NDArray[np.int64], i
             if number > i + 1 and (level == 0 or _level(text, one) <= level):
                 break
             last = one.section
-    rows: NDArray[np.bool_] = (sections >= found[i].section) & (sections <= last)
-    return rows
+    return np.array([found[i].section <= one.section <= last for one in found], bool)
 
 
 def _level(text: str, heading: Candidate) -> int:

@@ -76,16 +76,15 @@ def beside_the_text(lines: Sequence[str], found: Sequence[Candidate], language: 
     """Which printed sentences stand below "References", "Contents" and the like, [sentences]."""
     named = wording(language).beside
     # Where titles have no capitals a heading may be known by its words only.
-    parts, names, part = list[int](), dict[int, str](), 0
-    section = -1
+    parts, names, section = list[int](), list[str](), -1
     for one, line in zip(found, lines, strict=True):
         begins = language != "en" and one.kind == "prose" and named.fullmatch(line) is not None
         if one.section != section or begins:
-            part, section = part + 1, one.section
-            names[part] = line if begins else one.heading
-        parts.append(part)
+            section = one.section
+            names.append(line if begins else one.heading)
+        parts.append(len(names) - 1)
     sizes, most = Counter(parts), _BESIDE * len(found)
-    beside = {part for part, name in names.items() if sizes[part] <= most and named.fullmatch(name)}
+    beside = {part for part, name in enumerate(names) if sizes[part] <= most and named.fullmatch(name)}
     return [part in beside for part in parts]
 
 

@@ -7,6 +7,7 @@ and word pairs its document's human summary has. Its card is there, too.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -115,16 +116,13 @@ def standard_scores(values: Array, among: NDArray[np.bool_]) -> Array:
 
 def _places(found: Sequence[Candidate], prose: NDArray[np.bool_]) -> dict[str, Any]:
     """Where sentences stand; `section_nearness` says how near the beginning their sections are."""
-    sections: dict[int, int] = {}
     section, within = np.zeros(len(found)), np.zeros(len(found))
-    counts: dict[int, int] = {}
+    begun: Counter[int] = Counter()  # sections that have prose, in order, and how much of it came already
     for number, one in enumerate(found):
         if prose[number]:
-            section[number] = sections.setdefault(one.section, len(sections))
-            within[number] = counts.get(one.section, 0)
-            counts[one.section] = counts.get(one.section, 0) + 1
-        else:
-            section[number] = len(sections)
+            within[number] = begun[one.section]
+            begun[one.section] += 1
+        section[number] = len(begun) - prose[number]
     near = np.exp(-section / _SECTIONS)
     return {
         "start": np.exp(-(np.cumsum(prose) - 1) / _START),

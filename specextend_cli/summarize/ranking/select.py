@@ -7,10 +7,10 @@ comes first.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,15 +83,8 @@ class Selector:
         """Which sentences may be chosen, [sentences]."""
         # Few long sentences hang together better than many short ones.
         sizes = np.log1p(self._sizes.astype(np.float64))
-        mean, spread = (sizes[self.usable].mean(), sizes[self.usable].std()) if self.usable.any() else (0.0, 1.0)
-        self._by_length = _LENGTH * (sizes - mean) / max(spread, 1e-6)
-        self._same: dict[str, list[int]] = defaultdict(list)
-        for number, line in enumerate(self._lines):
-            self._same[line.casefold()].append(number)
-        self._places: dict[str, list[int]] = defaultdict(list)
-        for number, bag in enumerate(bags):
-            for term in bag:
-                self._places[term].append(number)
+        mean = sizes[self.usable].mean() if self.usable.any() else 0.0
+        self._by_length = _LENGTH * (sizes - mean) / _spread(sizes[self.usable])
 
     @cached_property
     def own(self) -> OwnSummary | None:
@@ -102,11 +95,6 @@ class Selector:
     @cached_property
     def _recurring(self) -> RecurringPairs:
         return RecurringPairs(self._lines, self._sizes)
-
-    @cached_property
-    def _spread_of_recurring(self) -> float:
-        own = self._recurring.worth()[self.usable]
-        return max(float(own.std()), 1e-6) if len(own) else 1.0
 
     def _chain(self, i: int) -> tuple[int, ...] | None:
         """The sentences that must stand before sentence `i`; None where it cannot be printed at all."""
@@ -133,17 +121,15 @@ class Selector:
         one is cut. `scores` is [sentences], and so is `gain`: standard deviations that a sentence has besides its
         score, as far as its words are not taken already; it stands in place of what the own summary gains.
         """
-        own = scores[self.usable]
-        spread = float(own.std()) if len(own) else 1.0
-        bonus = np.zeros(len(scores)) if gain is None else gain
-        gains = self._gains(scores, words) + (self._by_length if gain is None else bonus)
-        worth = np.where(self.usable, scores / max(spread, 1e-6) + gains, -np.inf)
+        gains = self._gains(scores, words) + (self._by_length if gain is None else gain)
+        worth = np.where(self.usable, scores / _spread(scores[self.usable]) + gains, -np.inf)
         if gain is None and self.own is not None:
             worth[self.own.sentences] += _OWN
-        penalty = _REDUNDANCY + bonus
+        penalty = _REDUNDANCY + (0.0 if gain is None else gain)
         (few, least), (many, full) = _RECURRING
-        weight = float(np.interp(words, (few, many), (least, full))) / self._spread_of_recurring
+        weight = float(np.interp(words, (few, many), (least, full))) / _spread(self._recurring.worth()[self.usable])
         terms = np.array([max(len(bag), 1) for bag in self._bags])
+        folded = np.array([line.casefold() for line in self._lines], object)
         sizes, like = self._sizes + mark, np.zeros(len(worth))
         taken: list[int] = []
         total = 0
@@ -151,23 +137,18 @@ class Selector:
             room = words * (1 + _NEAR) - total
             left = worth + weight * self._recurring.worth(taken) - penalty * like
             group = self._fitting(np.where(sizes <= room, left, -np.inf), taken, sizes, room)
-            if group and left[group[-1]] < -_REPEATED / 2 and total >= words * (1 - _NEAR):
+            if not group or (left[group[-1]] < -_REPEATED / 2 and total >= words * (1 - _NEAR)):
                 break  # near enough, rather than the same again
             for i in group:
                 taken.append(i)
                 worth[self._beside(i)] += _BESIDE
-                worth[self._same[self._lines[i].casefold()]] -= _REPEATED
+                worth[folded == folded[i]] -= _REPEATED
                 worth[i] = -np.inf
-                shared = np.zeros(len(worth))
-                for term in self._bags[i]:
-                    shared[self._places[term]] += 1
+                shared = np.array([len(bag & self._bags[i]) for bag in self._bags])
                 like = np.maximum(like, shared / np.minimum(terms, terms[i]))
-            if not group:
-                break
             total = int(sizes[taken].sum())
         choices = [Choice(i, self._lines[i]) for i in sorted(taken)]
         if exact and len(taken) < (most or len(worth)) and total < words * (1 - _NEAR):
-            left = worth + weight * self._recurring.worth(taken) - penalty * like
             return self._cut(taken, left, sizes, words) or choices
         return choices
 
@@ -219,6 +200,11 @@ class Selector:
                 choices.append(Choice(best, beginning(self._lines[best], int(room[best]))))
                 return sorted(choices, key=lambda choice: choice.sentence)
         return []
+
+
+def _spread(values: NDArray[Any]) -> float:
+    """The standard deviation, to divide by."""
+    return max(float(values.std()), 1e-6) if len(values) else 1.0
 
 
 def _found(rule: Callable[[str], object], lines: Sequence[str]) -> NDArray[np.bool_]:

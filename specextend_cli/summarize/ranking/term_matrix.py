@@ -26,8 +26,7 @@ class TermMatrix:
         pairs = [
             (row, column) for row, bag in enumerate(bags) for column in sorted(map(self._columns.__getitem__, bag))
         ]
-        where = np.array(pairs, np.int64).reshape(-1, 2)
-        self._row, self._column = where[:, 0], where[:, 1]
+        self._row, self._column = np.array(pairs, np.int64).reshape(-1, 2).T
         value = self._rarity[self._column]
         norm = np.sqrt(np.bincount(self._row, value**2, self.rows))
         self._value = (value / np.maximum(norm, 1e-9)[self._row]).astype(np.float32)

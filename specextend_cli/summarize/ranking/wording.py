@@ -16,7 +16,7 @@ class Wording:
     """The patterns of one language; of one that is not in the table, none finds anything."""
 
     def __init__(self, rules: Mapping[str, str], *, joined: bool) -> None:
-        words = {name: "|".join(value.split("\n")) for name, value in rules.items()}
+        words = {name: "|".join(value.strip().split("\n")) for name, value in rules.items()}
         first, bound = ("", "") if joined else (r"(?<![\p{L}\p{M}])", r"(?![\p{L}\p{M}])")
         itself = rf"(?!\s?(?:{words['itself']}){bound})" if "itself" in words else ""
         leans, this = words.get("leans", "(?!)"), words.get("this")
@@ -36,13 +36,7 @@ class Wording:
 @cache
 def wording(language: str) -> Wording:
     """That of a language by its code."""
-    return Wording(_rules().get(language, {}), joined=language in _JOINED)
-
-
-@cache
-def _rules() -> Mapping[str, Mapping[str, str]]:
-    languages = table("ranking/wording")
-    return {code: {name: value.strip() for name, value in rules.items()} for code, rules in languages.items()}
+    return Wording(table("ranking/wording").get(language, {}), joined=language in _JOINED)
 
 
 def _compiled(words: Mapping[str, str], name: str, before: str = "", after: str = "") -> regex.Pattern[str]:
