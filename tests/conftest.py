@@ -15,6 +15,8 @@ from tests.helpers.once import compiled_files
 from tests.helpers.triton_marks import INTERPRETED, INTERPRETER
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from specextend_cli.engine.native import Library
     from tests.helpers.pretend_device import PretendDevice
 
@@ -119,6 +121,14 @@ def compiled_library(config: pytest.Config, factory: pytest.TempPathFactory) -> 
         if not library.is_made:
             library.make()
     return library
+
+
+@pytest.fixture(scope="session")
+def presets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Files of presets of a tiny pair, by their names."""
+    from tests.summarize import tiny_preset
+
+    return tiny_preset.make(tmp_path_factory.mktemp("presets"))
 
 
 @pytest.fixture

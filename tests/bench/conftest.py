@@ -1,4 +1,4 @@
-"""Tiny presets, caches of the test's own, and the command line in this process."""
+"""Caches of the test's own, and the command line in this process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ import pytest
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompts import PromptBuilder
-from tests.summarize import tiny_preset
-
-
-@pytest.fixture(scope="session")
-def presets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return tiny_preset.make(tmp_path_factory.mktemp("presets"))
 
 
 @pytest.fixture
