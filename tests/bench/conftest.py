@@ -45,18 +45,11 @@ def models(presets: dict[str, Path], home: Path):
 
 @pytest.fixture
 def cli(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: Callable[..., SimpleNamespace], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., SimpleNamespace]:
-    """The command line in this process; built-in documents are few and short, as encoding takes a short run's time."""
+    """Built-in documents are few and short, as encoding takes a short run's time."""
     from specextend_cli.bench import prompts
-    from specextend_cli.cli.main import run
 
     short = tuple(replace(source, text=source.text[:6_000]) for source in prompts.builtin()[:4])
     monkeypatch.setattr(prompts, "builtin", lambda: short)
-
-    def call(*arguments: object) -> SimpleNamespace:
-        code = run([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
-
-    return call
+    return cli

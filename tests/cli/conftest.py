@@ -1,4 +1,4 @@
-"""Caches of each test's own, and the command line in this process, also with an invented summarizer."""
+"""Caches of each test's own, and the command line with an invented summarizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from specextend_cli.cli.main import run
 from tests.cli import run_fake
 
 WORDS = "A harbour is a place where ships stay.\n"
@@ -41,18 +40,6 @@ def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "harbour.txt"
     path.write_text(WORDS)
     return path
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
-    """The command line in this process: the same exit code and output, without starting Python."""
-
-    def call(*arguments: object) -> SimpleNamespace:
-        code = run([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
-
-    return call
 
 
 @pytest.fixture
