@@ -1,12 +1,13 @@
-"""Shared by all tests: which of them run, on how many threads, and with which kernels."""
+"""Shared by all tests: which of them run, on how many threads, with which kernels, a tiny pair and the command."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,8 @@ from tests.helpers.once import compiled_files
 from tests.helpers.triton_marks import INTERPRETED, INTERPRETER
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from specextend_cli.engine.native import Library
     from tests.helpers.pretend_device import PretendDevice
 
@@ -119,6 +122,27 @@ def compiled_library(config: pytest.Config, factory: pytest.TempPathFactory) -> 
         if not library.is_made:
             library.make()
     return library
+
+
+@pytest.fixture(scope="session")
+def presets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Files of presets of a tiny pair, by their names."""
+    from tests.summarize import tiny_preset
+
+    return tiny_preset.make(tmp_path_factory.mktemp("presets"))
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
+    """The command line in this process: the same exit code and output, without starting Python."""
+    from specextend_cli.cli.main import run
+
+    def call(*arguments: object) -> SimpleNamespace:
+        code = run([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
+
+    return call
 
 
 @pytest.fixture

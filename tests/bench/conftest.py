@@ -1,4 +1,4 @@
-"""Tiny presets, caches of the test's own, and the command line in this process."""
+"""Caches of the test's own, and the command line in this process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ import pytest
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompts import PromptBuilder
-from tests.summarize import tiny_preset
-
-
-@pytest.fixture(scope="session")
-def presets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return tiny_preset.make(tmp_path_factory.mktemp("presets"))
 
 
 @pytest.fixture
@@ -51,18 +45,11 @@ def models(presets: dict[str, Path], home: Path):
 
 @pytest.fixture
 def cli(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: Callable[..., SimpleNamespace], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., SimpleNamespace]:
-    """The command line in this process; built-in documents are few and short, as encoding takes a short run's time."""
+    """Built-in documents are few and short, as encoding takes a short run's time."""
     from specextend_cli.bench import prompts
-    from specextend_cli.cli.main import run
 
     short = tuple(replace(source, text=source.text[:6_000]) for source in prompts.builtin()[:4])
     monkeypatch.setattr(prompts, "builtin", lambda: short)
-
-    def call(*arguments: object) -> SimpleNamespace:
-        code = run([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
-
-    return call
+    return cli

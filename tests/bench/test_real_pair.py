@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from specextend_cli.bench import experiments
-from specextend_cli.engine.native import CannotCompileError, Library
-from specextend_cli.engine.native.shared_library import compiler
 from tests.cli.shell import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.pair]
@@ -19,7 +16,6 @@ LIMIT = 3600
 
 
 def bench(*arguments: str) -> str:
-
     command = [sys.executable, "-c", "from specextend_cli.cli.main import main; main()", "bench", *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment(real=True), timeout=LIMIT, check=False
@@ -40,14 +36,10 @@ OURS = "plain,standard,streaming,specextend,ngram,self,blend,magicdec,triforce"
 MORE = ",naive,+flash,+hta,+streaming,+retrieval,transformers,transformers-prompt-lookup"
 
 
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize(("dtype", "methods"), [("float32", OURS + MORE), ("bfloat16", OURS)])
-def test_every_method_equals_plain_decoding(dtype: str, methods: str, tmp_path: Path) -> None:
+def test_every_method_equals_plain_decoding(dtype: str, methods: str) -> None:
     """In bfloat16 where our kernels are: they round a tree's nodes as they round plain decoding."""
-    try:
-        Library.within(tmp_path)
-        compiler()
-    except CannotCompileError as error:
-        pytest.skip(str(error))
     found = json.loads(
         bench("--methods", methods, "--len", "1k", "--docs", "1", "--tokens", "32", "--dtype", dtype, "--json")
     )

@@ -12,7 +12,7 @@ from specextend_cli.bench.models import stretched
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
-from tests.engine.tiny_models import COMMON, make, prompt, tiny
+from tests.engine.tiny_models import COMMON, make, prompt, rope, tiny
 
 
 def logits(model: transformers.PreTrainedModel, tokens: list[int]) -> torch.Tensor:
@@ -25,12 +25,7 @@ def test_stretching_equals_a_model_configured_so() -> None:
     model, tokens = tiny(), prompt(200)
     before = logits(model, tokens)
     config = copy.deepcopy(model.config)
-    config.rope_parameters = {
-        **config.rope_parameters,
-        "rope_type": "yarn",
-        "factor": 2.0,
-        "original_max_position_embeddings": 100,
-    }
+    config.rope_parameters = rope("yarn", factor=2.0, original_max_position_embeddings=100)
     config.max_position_embeddings = 200
     judge = make(config)
     judge.load_state_dict(model.state_dict())
@@ -49,7 +44,6 @@ def test_a_stretch_of_a_stretch_is_refused() -> None:
     with pytest.raises(FitError, match="do not fit") as caught, stretched(tiny("llama3-rope"), 100, 200):
         pass
     assert "llama3" in caught.value.why
-    rope = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
-    model = make(transformers.LlamaConfig(**COMMON, rope_parameters=rope))
+    model = make(transformers.LlamaConfig(**COMMON, rope_parameters=rope("linear")))
     with pytest.raises(FitError), stretched(model, 100, 200):
         pass

@@ -1,31 +1,19 @@
-"""Caches of each test's own, tiny presets, and the command line in this process, also with an invented summarizer."""
+"""Caches of each test's own, and the command line with an invented summarizer."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from specextend_cli.cli.main import run
 from tests.cli import run_fake
-from tests.summarize import tiny_preset
 
 WORDS = "A harbour is a place where ships stay.\n"
-
-
-@pytest.fixture(scope="session")
-def presets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # more of them cost a tiny model more than they give
-    yield tiny_preset.make(tmp_path_factory.mktemp("presets"))
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)
@@ -52,18 +40,6 @@ def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "harbour.txt"
     path.write_text(WORDS)
     return path
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
-    """The command line in this process: the same exit code and output, without starting Python."""
-
-    def call(*arguments: object) -> SimpleNamespace:
-        code = run([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
-
-    return call
 
 
 @pytest.fixture

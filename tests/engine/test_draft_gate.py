@@ -213,6 +213,15 @@ def test_choosing_a_working_set_is_charged_to_the_draft(charged: float, least: f
     assert least < tokens / 300 < most
 
 
+def test_what_choices_cost_is_earned_again_before_the_next_draft() -> None:
+    gate = DraftGate(TreeShape(nodes=2, depth=1))
+    assert list(steps(gate, 100, model(0.9, 0.001, 1)))
+    assert gate.next_shape(1000).nodes == 2
+    for _ in range(200):
+        gate.charge(2 * PLAIN, 1000)
+    assert gate.next_shape(1000).nodes == 1
+
+
 @pytest.mark.parametrize("seconds", [0.1 * PLAIN, 0.5 * PLAIN])
 def test_choosing_working_sets_takes_one_percent_of_the_time(seconds: float) -> None:
     gate, choices, many = DraftGate(TreeShape(nodes=2, depth=1)), 0, 2000

@@ -179,11 +179,9 @@ def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
     assert list(refused) == [of_model, of_head]
     assert "its logits of a prompt differ from transformers'" in refused[of_model]
     assert refused[of_head] == "EagleHead has unknown, which our own forwards do not know"
-    model, head = target.lm.runner, made.head.runner
-    assert isinstance(model, GraphRunner)
-    assert isinstance(model.body, StockBody)
-    assert isinstance(head, GraphRunner)
-    assert isinstance(head.body, StockBody)
+    for runner in (target.lm.runner, made.head.runner):
+        assert isinstance(runner, GraphRunner)
+        assert isinstance(runner.body, StockBody)
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
     drop_graphs(target.lm, made)
     assert (target.lm.runner, made.head.runner) == (target.lm.stock, made.head.stock)

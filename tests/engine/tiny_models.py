@@ -176,13 +176,9 @@ def tiny(name: str = "llama", seed: int = 0) -> PreTrainedModel:
     return make(CONFIGS[name](), seed)
 
 
-def small_draft(seed: int = 1) -> PreTrainedModel:
-    return make(
-        transformers.LlamaConfig(
-            **{**COMMON, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
-        ),
-        seed,
-    )
+def small_draft() -> PreTrainedModel:
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    return make(transformers.LlamaConfig(**{**COMMON, **sizes}), seed=1)
 
 
 def prompt(length: int = 150, seed: int = 0, vocabulary: int = VOCABULARY) -> list[int]:
@@ -212,12 +208,11 @@ def generate(
     return out[0, len(tokens) :].tolist()
 
 
-def windowed_draft(seed: int = 1) -> PreTrainedModel:
+def windowed_draft() -> PreTrainedModel:
     sizes = {"hidden_size": 36, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 3}
     types = ["sliding_attention", "full_attention"]
-    return make(
-        transformers.Gemma3TextConfig(**{**UNTIED, **sizes, "head_dim": 40}, sliding_window=16, layer_types=types), seed
-    )
+    config = transformers.Gemma3TextConfig(**{**UNTIED, **sizes, "head_dim": 40}, sliding_window=16, layer_types=types)
+    return make(config, seed=1)
 
 
 @cache

@@ -8,11 +8,11 @@ from specextend_cli.engine.tree import DraftTree
 
 
 @st.composite
-def trees(draw: st.DrawFn, most: int = 24, vocabulary: int = 4) -> DraftTree:
+def trees(draw: st.DrawFn, vocabulary: int = 4) -> DraftTree:
     """Well-formed trees: parents first, siblings distinct, scores falling along every path."""
     tokens, parents, scores = [draw(st.integers(0, vocabulary - 1))], [0], [1.0]
     siblings: set[tuple[int, int]] = set()
-    for _ in range(draw(st.integers(0, most - 1))):
+    for _ in range(draw(st.integers(0, 23))):
         parent, token = draw(st.integers(0, len(tokens) - 1)), draw(st.integers(0, vocabulary - 1))
         if (parent, token) not in siblings:
             siblings.add((parent, token))

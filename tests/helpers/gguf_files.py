@@ -15,7 +15,9 @@ import transformers
 from gguf import GGMLQuantizationType as Kind
 from tokenizers import Tokenizer
 from transformers import PreTrainedModel
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from tests.engine.tiny_models import LLAMA_3
 from tests.helpers.gguf_writer import CHAT, add_tokenizer, finish
 
 COMMON: dict[str, Any] = {
@@ -30,14 +32,7 @@ COMMON: dict[str, Any] = {
     "eos_token_id": 2,
     "pad_token_id": None,
 }
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 10000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 256,
-}
+LLAMA3 = {**LLAMA_3, "factor": 8.0, "original_max_position_embeddings": 256}
 MINISTRAL = {
     "rope_type": "yarn",
     "rope_theta": 1e6,
@@ -265,7 +260,7 @@ def _tensors(architecture: str, model: PreTrainedModel) -> dict[str, np.ndarray]
         tensors[f"{theirs}.{suffix}"] = array
     rope = config.rope_parameters
     if rope.get("rope_type") == "llama3":
-        tensors["rope_freqs.weight"] = llama3_divisors(rope, config.hidden_size // config.num_attention_heads)
+        tensors["rope_freqs.weight"] = llama3_divisors(config)
     return tensors
 
 
@@ -274,18 +269,8 @@ def permute(weights: np.ndarray, heads: int) -> np.ndarray:
     return weights.reshape(heads, 2, weights.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weights.shape)
 
 
-def llama3_divisors(rope: dict[str, Any], dimensions: int) -> np.ndarray:
-    """The tensor `rope_freqs.weight` of Llama 3.1's scaling, one frequency after the other."""
-    divisors = []
-    for index in range(0, dimensions, 2):
-        wavelength = 2 * np.pi * rope["rope_theta"] ** (index / dimensions)
-        old = rope["original_max_position_embeddings"]
-        if wavelength < old / rope["high_freq_factor"]:
-            divisors.append(1.0)
-        elif wavelength > old / rope["low_freq_factor"]:
-            divisors.append(rope["factor"])
-        else:
-            low, high = rope["low_freq_factor"], rope["high_freq_factor"]
-            smooth = (old / wavelength - low) / (high - low)
-            divisors.append(1 / ((1 - smooth) / rope["factor"] + smooth))
-    return np.array(divisors, np.float32)
+def llama3_divisors(config: Any) -> np.ndarray:
+    """The tensor `rope_freqs.weight` of Llama 3.1's scaling: how much slower each frequency is by it."""
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, torch.device("cpu"))
+    plain = config.rope_parameters["rope_theta"] ** (-torch.arange(len(scaled)) / len(scaled))
+    return (plain / scaled).numpy()

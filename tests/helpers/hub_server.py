@@ -1,15 +1,10 @@
-"""A stand-in for the Hugging Face Hub on the loopback interface, with the answers and headers that its client needs.
-
-`python -m tests.helpers.hub_server FOLDER` serves FOLDER/owner/name/file as repositories until it is stopped, and
-prints the HF_ENDPOINT to use. Tests start one with `with StandInHub() as hub:`.
-"""
+"""A stand-in for the Hugging Face Hub on the loopback interface, with the answers and headers that its client needs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -208,17 +203,3 @@ def _sha256(data: bytes) -> str:
 
 def _lfs(data: bytes) -> dict[str, Any]:
     return {"lfs": {"oid": _sha256(data), "size": len(data), "pointerSize": 130}}
-
-
-def main() -> None:
-    """Serve a folder of repositories."""
-    folder = Path(sys.argv[1])
-    with StandInHub() as hub:
-        for repository in sorted(path for path in folder.glob("*/*") if path.is_dir()):
-            hub.publish_folder(repository.relative_to(folder).as_posix(), repository)
-        print(f"HF_ENDPOINT={hub.url}", flush=True)
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()

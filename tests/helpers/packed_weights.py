@@ -18,10 +18,9 @@ SMALL = {kind: Kind[kind] for kind in KIND_OF_BLOCKS if not kind.endswith("_K")}
 """Kinds whose blocks have 32 numbers: tiny models have no rows of 256."""
 
 
-def matrix(rows: int, columns: int, kind: Kind, seed: int = 0, size: float = 1.0) -> tuple[Tiles, Tensor]:
+def matrix(rows: int, columns: int, kind: Kind) -> tuple[Tiles, Tensor]:
     """A random matrix of that kind, and what its blocks mean, float64."""
-    numbers = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) * size
-    return packed(numbers, kind)
+    return packed(torch.randn(rows, columns, generator=torch.Generator().manual_seed(0)), kind)
 
 
 def packed(weight: Tensor, kind: Kind) -> tuple[Tiles, Tensor]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -26,12 +28,15 @@ class Plain:
         return x @ self.w[f"{name}.weight"].T + (0 if bias is None else bias)
 
     def turn(self, x: Tensor) -> Tensor:
-        """[n, heads, d]: dimension j and j + d/2 are one complex number."""
-        half = self.c.head_dim // 2
-        angle = self.c.rope["rope_theta"] ** (-torch.arange(half).double() / half) / self.c.rope.get("factor", 1.0)
-        turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(
-            torch.ones(len(x), 1, half).double(), torch.arange(len(x)).double()[:, None, None] * angle
-        )
+        """[n, heads, d]: dimension j and j + d/2 are one complex number. YaRN's angles are transformers'."""
+        c, half = self.c, self.c.head_dim // 2
+        angle, factor = c.rope["rope_theta"] ** (-torch.arange(half).double() / half) / c.rope.get("factor", 1.0), 1.0
+        if c.rope["rope_type"] == "yarn":
+            sizes = {"hidden_size": c.hidden, "num_attention_heads": c.heads, "head_dim": c.head_dim}
+            config = LlamaConfig(**sizes, max_position_embeddings=c.max_position, rope_parameters=c.rope)
+            angle, factor = ROPE_INIT_FUNCTIONS["yarn"](config, torch.device("cpu"))
+        angles = torch.arange(len(x)).double()[:, None, None] * angle
+        turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.full_like(angles, factor), angles)
         return torch.cat((turned.real, turned.imag), -1)
 
     def attention(self, x: Tensor, name: str) -> Tensor:

@@ -48,8 +48,8 @@ class Planted:
     facts: tuple[Fact, ...]
 
 
-def plant(pages: int, seed: int, *, filler: int = 5) -> Planted:
-    """A report of that many pages; on each, the fact stands anywhere among `filler` sentences."""
+def plant(pages: int, seed: int) -> Planted:
+    """A report of that many pages; on each, the fact stands anywhere among five other sentences."""
     rng = random.Random(seed)
     places = [stem + tail for stem in _STEMS for tail in _TAILS]
     rng.shuffle(places)
@@ -59,8 +59,8 @@ def plant(pages: int, seed: int, *, filler: int = 5) -> Planted:
         work, place, amount = rng.choice(_WORKS), places[number - 1], f"{sums[number - 1]:,}"
         stated = rng.choice(_DEEDS).format(work=work, place=place, year=years[number - 1], sum=amount)
         facts.append(Fact(number, stated, place, str(years[number - 1]), amount))
-        body = rng.sample(_FILLER, filler)
-        body.insert(rng.randrange(filler + 1), stated)
+        body = rng.sample(_FILLER, 5)
+        body.insert(rng.randrange(len(body) + 1), stated)
         half = len(body) // 2
         bodies.append(" ".join(body[:half]) + "\n\n" + " ".join(body[half:]))
     return Planted(_document(bodies), tuple(facts))

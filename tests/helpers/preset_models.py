@@ -11,6 +11,7 @@ import transformers
 from transformers.modeling_layers import MtpLayer
 
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
+from tests.engine.tiny_models import LLAMA_3
 from tests.helpers import published_mtp
 from tests.helpers.published_heads import angelslim, deepspec, safeailab_1, safeailab_3, specbundle, speculators
 from tests.helpers.tiny_assistants import ASSISTANT, tiny_assistant
@@ -27,14 +28,7 @@ LAYOUTS = {
     "deepseek-ai/eagle3_": deepspec,
 }
 ROPE: dict[str, dict[str, Any]] = {
-    "meta-llama/": {
-        "rope_type": "llama3",
-        "rope_theta": 500000.0,
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192,
-    },
+    "meta-llama/": {**LLAMA_3, "rope_theta": 500000.0, "factor": 8.0, "original_max_position_embeddings": 8192},
     "lmsys/vicuna": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
     "lmsys/longchat": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 8.0},
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -43,11 +42,6 @@ def tiny_assistant(*, clusters: int = 0, seed: int = 3, backbone: int = 84, **te
 def assistant_drafter(target: Target, policy: str = "retrieval", **options: Any) -> AssistantDrafter:
     made = tiny_assistant(backbone=int(target.lm.config.hidden_size), **options).to(target.lm.device)
     return AssistantDrafter(Assistant(made, target.lm), target, small(policy))
-
-
-def save(model: PreTrainedModel, directory: Path) -> Path:
-    model.save_pretrained(directory)
-    return directory
 
 
 def target_of(model: PreTrainedModel) -> Target:

@@ -14,10 +14,12 @@ from tests.engine.tiny_models import COMMON, GEMMA_4, MIXED, UNTIED
 from tests.helpers.gguf_files import MINISTRAL
 
 TEXT = {**COMMON, "head_dim": 32}
+MISTRAL = {**TEXT, "model_type": "mistral", "sliding_window": None}
 TOWER = {
     **{"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1},
     **{"image_size": 28, "patch_size": 14},
 }
+WIDE_TOWER = {**TOWER, "head_dim": 16}
 QWEN3_TOWER = {"depth": 1, "embed_dim": 16, "hidden_size": 16, "num_heads": 1, "out_hidden_size": 64}
 QWEN3_TOWER |= {"intermediate_size": 16, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
 
@@ -36,19 +38,14 @@ def of_kind(kind: str) -> list[str]:
 
 ALL: dict[str, Callable[[], PreTrainedConfig]] = {
     "gemma3": of("gemma3", {**UNTIED, **MIXED, "query_pre_attn_scalar": 24}, TOWER),
-    "gemma4": of("gemma4", {**GEMMA_4, "pad_token_id": 0}, {**TOWER, "head_dim": 16}),
-    "gemma4_unified": of("gemma4_unified", {**GEMMA_4, "pad_token_id": 0}, {**TOWER, "head_dim": 16}),
-    "mistral3": of("mistral3", {**TEXT, "model_type": "mistral", "sliding_window": None}, {**TOWER, "head_dim": 16}),
-    "mistral3-tied": of(
-        "mistral3",
-        {**TEXT, "model_type": "mistral", "sliding_window": None},
-        {**TOWER, "head_dim": 16},
-        tie_word_embeddings=True,
-    ),
+    "gemma4": of("gemma4", {**GEMMA_4, "pad_token_id": 0}, WIDE_TOWER),
+    "gemma4_unified": of("gemma4_unified", {**GEMMA_4, "pad_token_id": 0}, WIDE_TOWER),
+    "mistral3": of("mistral3", MISTRAL, WIDE_TOWER),
+    "mistral3-tied": of("mistral3", MISTRAL, WIDE_TOWER, tie_word_embeddings=True),
     "mistral3-ministral": of(
         "mistral3",
         {**TEXT, "model_type": "ministral3", "rope_parameters": {**MINISTRAL, "original_max_position_embeddings": 64}},
-        {**TOWER, "head_dim": 16},
+        WIDE_TOWER,
     ),
     "qwen3_5": of("qwen3_5", {**TEXT, "layer_types": of_kind("linear_attention")}, QWEN3_TOWER),
     "qwen3_5_moe": of(

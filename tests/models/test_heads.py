@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import LlamaConfig
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -37,19 +35,6 @@ from tests.helpers.published_heads import (
 )
 
 
-class PlainYarn(Plain):
-    """With transformers' angles and factor."""
-
-    def turn(self, x: Tensor) -> Tensor:
-        c, half = self.c, self.c.head_dim // 2
-        sizes = {"hidden_size": c.hidden, "num_attention_heads": c.heads, "head_dim": c.head_dim}
-        config = LlamaConfig(**sizes, max_position_embeddings=c.max_position, rope_parameters=c.rope)
-        angle, factor = ROPE_INIT_FUNCTIONS["yarn"](config, torch.device("cpu"))
-        angles = torch.arange(len(x)).double()[:, None, None] * angle
-        turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.full_like(angles, factor), angles)
-        return torch.cat((turned.real, turned.imag), -1)
-
-
 def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor) -> Tensor:
     cache = head.new_cache(len(tokens))
     return head.run(Step(tokens, torch.arange(len(tokens)), cache, backend=lm.backend, features=features)).logits
@@ -60,7 +45,7 @@ def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor)
 def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
     """Logits equal an independent computation from the tensors that were written, step by step through a chain."""
     written, lm = layout(tmp_path), LanguageModel(tiny())
-    plain = (PlainYarn if layout is yarn else Plain)(written)
+    plain = Plain(written)
     if layout in (safeailab_3, yarn, specbundle, specforge_31, bare):
         plain.w["embedding.weight"] = lm.model.get_input_embeddings().weight.double()
     if layout in (safeailab_1, bare):

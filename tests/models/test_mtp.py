@@ -17,7 +17,6 @@ from transformers.modeling_layers import MtpLayer
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import draft_graphs, graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
@@ -29,6 +28,7 @@ from specextend_cli.models.draft_modules import layers_in, load_mtp
 from specextend_cli.models.load import load_model
 from tests.engine.tiny_models import RECURRENT, generate, make, prompt, tiny
 from tests.helpers.decoding import run, small
+from tests.helpers.graph_identity import use_few_graphs
 from tests.helpers.preset_models import save_wrapped
 from tests.helpers.published_mtp import add, prediction_layer, published
 from tests.helpers.rehearsed_capture import Rehearsal
@@ -148,8 +148,7 @@ def test_by_graphs_it_drafts_what_it_drafts_without(
     """What graphs computed before is NaN, or all their operations are compared."""
     lm, _ = load(name)
     replace_kernels(monkeypatch, getattr(capture, "opaque", lambda kernel: kernel))
-    monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
-    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (16, 4, 1))
+    use_few_graphs(monkeypatch)
     lm.backend = triton_tree
     shape, retrieval = TreeShape(nodes=12, depth=3, width=3, threshold=0.0), small("retrieval", positions="compact")
     target, found = Target(lm), []

@@ -210,15 +210,12 @@ def test_a_preset_fits_the_gpu_that_it_is_made_for(name: str) -> None:
         assert larger + GRAPHS > HEADROOM * preset.gpu_memory * 10**9
 
 
-def test_no_preset_thinks_and_everything_is_shown(tmp_path: Path) -> None:
+def test_no_preset_thinks_and_what_is_computed_is_shown() -> None:
     for preset in PRESETS.values():
         assert preset.prompts.template_options == {"enable_thinking": False}
     shown = to_toml(PRESETS["qwen3-8b-eagle3"])
     for line in ("context = 18432", "top_k = 56", "window = 1024", "trained = 2048", "enable_thinking = false"):
         assert line in shown.splitlines()
-    (tmp_path / "mine.toml").write_text(shown)
-    mine = load_preset(tmp_path / "mine.toml")
-    assert mine.model_copy(update={"name": "qwen3-8b-eagle3"}) == PRESETS["qwen3-8b-eagle3"]
 
 
 def test_a_gpu_that_is_too_small_is_an_error_of_the_file(tmp_path: Path) -> None:

@@ -26,11 +26,9 @@ QUICK = ["qwen3-4b-4bit-eagle3", "qwen3.5-9b-mtp"]
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StandInHub]:
-    for kind in ("cache", "config"):
-        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
+def hub(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[StandInHub]:
     with StandInHub() as made:
-        made.use(monkeypatch, tmp_path)
+        made.use(monkeypatch, home)
         yield made
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from specextend_cli import Summarizer
-from specextend_cli.engine.native import CannotCompileError, Library
-from specextend_cli.engine.native.shared_library import compiler
+from specextend_cli.engine.native import Library
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.writer import TextGenerator
 from tests.helpers.short_texts import LENGTHS, check_short_texts
@@ -22,13 +19,8 @@ def hidden_kernels() -> None:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> TextGenerator:
+def compiled(library: Library) -> TextGenerator:
     """The pair as users have it, where this machine can compile it."""
-    try:
-        Library.within(Path())
-        compiler()
-    except CannotCompileError as error:
-        pytest.skip(str(error))
     return result_of(Summarizer(cache=False).load())
 
 
