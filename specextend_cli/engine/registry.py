@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 class DrafterEntry(NamedTuple):
     """What it drafts, `about`: a phrase for users.
 
-    `attends`: it has keys of its own, of which retrieval chooses a working set. `needs` names the model that has to
-    come with the target, None for none.
+    `attends`: retrieval chooses a working set for it. `needs` names the model that has to come with the target, None
+    for none.
     """
 
     about: str

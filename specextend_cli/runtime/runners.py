@@ -98,8 +98,10 @@ def tree_for(lm: LanguageModel, shape: TreeShape) -> TreeShape:
     """The bounds of trees that are verified by `lm`: larger ones than the preset's where it runs by CUDA graphs.
 
     Up to where the gate finds that nodes cost more than they bring, or graphs have no more rows. Without graphs,
-    recurrent layers take chains.
+    recurrent layers take chains; native layers as many nodes as pay.
     """
+    if (rows := lm.runner.exact_rows) is not None:
+        return replace(shape, nodes=min(shape.nodes, rows))
     if lm.state_bytes and not _may_take_graphs(lm):
         return replace(shape, width=1)
     if not _may_take_graphs(lm) or lm.state_bytes or len(lm.layers_with_keys) < lm.layers:

@@ -200,9 +200,7 @@ def load_writer(
         yield from run_natively(lm, heads, exact=loading.is_exact(preset, engine))
     shape, drafted = tree_for(lm, preset.tree), any(getattr(engine, name) is not None for name in DRAFTING)
     slots = slots_for(lm, window.chunk + 2 * window.chunk_summary_tokens, free_memory(device) // 4)
-    batch_size = min(slots, batch or (1 if drafted else window.batch))
-    if (rows := lm.runner.exact_rows) is not None:  # as many as the target computes with the rounding of a single row
-        shape, batch_size = replace(shape, nodes=min(shape.nodes, rows)), min(batch_size, rows)
+    batch_size = min(slots, batch or (1 if drafted else window.batch), lm.runner.exact_rows or slots)
     yield from run_by_graphs(target, drafter, shape, batch=batch_size)
     yield Stage(f"drafts: {loading.describe(drafter)}")
     yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)

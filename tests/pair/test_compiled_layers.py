@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli import Summarizer
+from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.native import Library
 from specextend_cli.runtime.loading_thread import result_of
+from specextend_cli.runtime.runners import tree_for
 from specextend_cli.summarize.writer import TextGenerator
 from tests.helpers.short_texts import LENGTHS, check_short_texts
 
@@ -34,3 +36,4 @@ def test_batches_and_trees_have_no_more_rows_than_are_exact(compiled: TextGenera
         pytest.skip("our kernels are not here")
     assert compiled.batch_size <= rows
     assert compiled.draft_gate.shape.nodes <= rows
+    assert tree_for(compiled.target.lm, TreeShape(nodes=50)).nodes == rows  # in `bench`, too
