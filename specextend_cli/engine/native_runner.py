@@ -75,7 +75,7 @@ class NativeRunner(Runner):
         self._rotation: Rotation = Rotation(decoder)
         self._structures = structures = _Structures(decoder.dtype)
         self._layers: Any = (Layer * len(decoder.layers))(*(structures.of(Layer, each) for each in decoder.layers))
-        self._model: Any = structures.of(
+        self._native: Any = structures.of(
             Model,
             decoder,
             bf16=decoder.dtype == torch.bfloat16,
@@ -85,7 +85,7 @@ class NativeRunner(Runner):
             layer=ctypes.addressof(self._layers),
             vocabulary=decoder.embedding.num_embeddings,
         )
-        self._model.epsilon = structures.epsilon
+        self._native.epsilon = structures.epsilon
 
     def run(self, step: Step) -> Output:
         """See `Runner`. Trees of many rows, long working sets and other attention are left to the model's modules."""
@@ -140,8 +140,8 @@ class NativeRunner(Runner):
         )
         cos, sin = self._rotation.up_to(int(step.positions.max()))
         forward.cos, forward.sin, forward.turns = cos.data_ptr(), sin.data_ptr(), cos.shape[1]
-        if on_torch_threads().sx_forward(ctypes.byref(self._model), ctypes.byref(forward)):  # as torch raises
-            raise IndexError(f"tokens {step.tokens.tolist()} of a vocabulary of {self._model.vocabulary}")
+        if on_torch_threads().sx_forward(ctypes.byref(self._native), ctypes.byref(forward)):  # as torch raises
+            raise IndexError(f"tokens {step.tokens.tolist()} of a vocabulary of {self._native.vocabulary}")
         for layer, some in zip(wanted, recorded, strict=True):
             own = decoder.layers[layer]
             kept = some[0, :, -1:].clone() if step.record_last else some[0]  # a clone frees the others
