@@ -66,6 +66,12 @@ def test_a_mark_drawn_late_in_the_gap_left_for_it(before: float, behind: float) 
     )
 
 
+@pytest.mark.parametrize(("mark", "text"), [("6", "(⁶) Eurostat, 2006."), ("*", "(*) Eurostat, 2006.")])
+def test_a_raised_mark_in_brackets(mark: str, text: str) -> None:
+    content = show(72, 760, "A line of the text.", 10) + show(72, 700, "(", 10)
+    assert read(content + show(75.4, 705, mark, 6.5) + show(78.6, 700, ") Eurostat, 2006.", 10)).endswith(f"\n{text}")
+
+
 def test_raised_digits_of_a_font_are_marks_of_notes() -> None:
     """Typst sets the marks of notes in them, and says that they are plain digits."""
     content = show(72, 700, "The minutes of the town\xb3 are of 2025, and 3/4 of them new.")

@@ -37,6 +37,7 @@ HALVES = (
     ("every morning since the flood, and", "lasts for weeks; it was paid for"),
     ("they have written it in a book.", "by a tax on salt that many hated."),
 )
+WHO = "the council of the market town"
 BODY = [at(f"line {k} of the body text", 700 - 12 * k, left=200) for k in range(10)]
 ITEMS = [at("Boats pay in", 700, left=100), at("advance.", 688, left=100), at("Dogs wait.", 676, left=100)]
 MARKERS = [at("1.", 700, left=85), at("2.", 676, left=85), at("◦", 664, left=115)]
@@ -128,6 +129,8 @@ TURNED = [*prose("a", 700, 4), at("a word that is turned", 900, turn=1), at("ano
         (side_headings, [*BODY, SIDE, *(at("their text", 625 - 12 * k, left=36) for k in range(4))]),
         (list_markers, SHORT),
         (line_numbers, [at(f"{1 + n}\tMill\t3.20", 700 - 20 * n) for n in range(10)]),
+        (line_numbers, [at(f"{1 + n} years\t3,269,557\t41 years\t2,375,849", 700 - 12 * n) for n in range(20)]),
+        (line_numbers, [at(f"{1 + n}\trepair of the old mill at the ford\t{WHO}", 700 - 12 * n) for n in range(20)]),
     ],
 )
 def test_what_only_looks_like_it_stays(repair: Repair, page: list[Line]) -> None:

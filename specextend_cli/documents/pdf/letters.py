@@ -24,7 +24,7 @@ _SUPERSCRIPT = re.compile(
 )
 _DECIMAL = re.compile(r"\d(?:\.\d|%)")
 _STROKES = frozenset("/⁄")  # behind the numerator of a fraction
-_MARKS = re.compile(r"\d{1,3}(?:[ ,–-]+\d{1,3}){0,39}")
+_MARKS = re.compile(r"[*†‡⁰¹²³⁴-⁹]{1,3}|\d{1,3}(?:[ ,–-]+\d{1,3}){0,39}")
 _MOST_PAIRS = 100_000  # of marks and lines; a page with more is a table or a diagram
 _LOW, _HIGH = 0.1, 0.7  # of the size of a line: how much higher a mark stands
 _COMBINING = dict(
@@ -121,6 +121,7 @@ def place_late_marks(lines: Sequence[GlyphLine]) -> list[GlyphLine]:
                 (at for at, span in enumerate(host.spans) if sum(span) < 2 * left and host.body[at] != " "), default=0
             )
             host.changed[at] = host.changed.get(at, host.body[at]) + raised(mark)
+            host.right = max(host.right, line.right)
             placed.add(id(line))
     return [line for line in lines if id(line) not in placed]
 

@@ -15,7 +15,10 @@ _FEW = 3  # numbers on a page near others
 _ALONE = 15  # numbers on a page that are enough without those of other pages
 _NEAR = 3  # pages
 _EVERY = 0.8  # of the lines of text have a number, where those of a list go on over several lines
-_LONG = 20  # characters of the average line of text; the items of a list are shorter
+_LONG = 20  # characters of the average line of text; the items of a list and the cells of a table are shorter
+_CELLS = 1.5  # in the average line of text; the rows of a table have more
+# A wide space between cells: not one behind the end of a sentence, nor behind the Q or A of a transcript.
+_GAP = re.compile(r"(?<![.:?!])(?<!^[QA])(?:\t| {2,})")
 _GOING_ON = 0.2  # of the lines of text begin in lower case, which the items of a list do not
 
 
@@ -73,7 +76,8 @@ def _beside_prose(page: Sequence[Line], run: Sequence[Line]) -> bool:
     lines = [line for line in lines if run[-1].base - line.size < line.base < run[0].base + line.size]
     texts = [text for text in (*map(_text, run), *(line.text for line in lines)) if text]
     every = len(run) >= _EVERY * len({round(line.base) for line in lines})
-    prose = sum(map(len, texts)) >= _LONG * len(texts)
+    cells = [cell for text in texts for cell in _GAP.split(text)]
+    prose = len(cells) <= _CELLS * len(texts) and sum(map(len, cells)) >= _LONG * len(cells)
     going_on = sum(text[:1].islower() for text in texts) >= _GOING_ON * len(texts)
     return every and prose and going_on
 
