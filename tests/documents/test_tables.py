@@ -123,3 +123,11 @@ def test_wide_spaces_of_a_justified_heading_are_no_gaps() -> None:
         drawn += show(x, 700, word)
         x += width(word, 12) + (24 if word == words[0] else 12)
     assert read_bytes("a.pdf", raw_pdf([drawn])).text == " ".join(words)
+
+
+def test_a_number_at_the_start_of_a_row_is_a_cell() -> None:
+    """Unless it is the label of a text near it."""
+    far = [("0", "138", "6.9"), ("(1)", "(2)", "(3)"), ("1", "Ferry", "8.5"), ("12", "7", "4.20")]
+    assert read_bytes("a.pdf", drawn_rows(far, 250, 330)).text == "\n".join(map("  ".join, far))
+    near = [("1", "Mill"), ("2.", "3 weirs"), ("(3)", "Ferry")]
+    assert read_bytes("a.pdf", drawn_rows(near, 123)).text == " ".join(map(" ".join, near))

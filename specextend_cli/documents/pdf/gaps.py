@@ -18,7 +18,8 @@ _LONG = 24  # characters of a line that may span two columns
 _SAMPLE = 12  # lines of a page
 _ENOUGH = 3  # lines of the sample with gaps, or of a column
 _WIDE = 1.5  # times as wide a gap must be in other lines
-_LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # its gap separates no columns
+_LABEL = re.compile(r"(?:\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*)(?= \W?(?:\d+ )?[^\W\d_](?!\)))|\W(?= )")
+_NEAR = 8  # sizes: widest gap between a label and its text, which separates no columns
 _EQUAL = 0.05  # sizes between the widths of the spaces of a justified line, by kerning
 _FEW = 3  # spaces: with fewer a line is too short to tell whether it is justified
 _UNEVEN = 0.12  # relative difference of sizes within a line that may be two
@@ -109,7 +110,9 @@ def _mark_figures(lines: Sequence[GlyphLine]) -> None:
 def _wide_gaps(line: GlyphLine, size: float) -> list[_Gap]:
     """The wide gaps of a line; `size` is its type size, or larger where gaps must be wider."""
     body, least = line.body, 0.9 * size
-    found = [(at, gap) for at, gap in _gaps(line) if not _LABEL.fullmatch(body, 0, at)]
+    label = match.end() if (match := _LABEL.match(body)) else 0
+    near = _NEAR * line.size
+    found = [(at, (left, right)) for at, (left, right) in _gaps(line) if at != label or right - left > near]
     widths = [right - left for _, (left, right) in found]
     words = "".join(body[at + 1] for at, _ in found)
     is_prose = len(found) >= _FEW and words.isalpha() and any(map(str.islower, words))
