@@ -141,3 +141,14 @@ def test_accents_of_capitals_are_raised() -> None:
 )
 def test_buttons_of_captured_pages_are_read_and_signs_beside_letters_stay(drawn: str, text: str) -> None:
     assert read(show(72, 700, drawn)).text == text
+
+
+def test_what_is_drawn_twice_to_be_bold_is_read_once() -> None:
+    words = show(72, 720, "19M42 and K2 1602") + show(72.4, 720, "19M42 and K2")
+    places = [(72 + width("Committee"[:at], 12), letter) for at, letter in enumerate("Committee")]
+    letters = "".join(show(x + shift, 660 - shift, letter) for x, letter in places for shift in (0, 1))
+    lines = [f"All of bridge {number} will be closed." for number in range(9)]
+    block = "".join(show(72, 600 - 40 * at, line) for at, line in enumerate(lines))
+    found = read(words, letters, block, block)
+    assert found.text.split("\n\n") == ["19M42 and K2 1602", "Committee", *lines]
+    assert {edit.kind for edit in found.extraction.edits} == {"double strike"}

@@ -14,7 +14,6 @@ _FLOATING = 0.2  # sizes
 _MAX = 1e6  # points
 _SAMPLE = 400  # characters of a page that are checked for a mapping to letters
 
-
 Repair = tuple[str, str, str]
 """The kind of a repair, and the text of a line before and after it."""
 
@@ -42,6 +41,7 @@ class Glyphs:
         from pypdfium2 import raw
 
         self._raw, self._page, self._total = raw, page.raw, page.count_chars()
+        self.returns: set[int] = set()  # positions at which the text goes back on its line
         self._boxes: dict[int, tuple[float, float, float, float]] = {}
         self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self._ink = tuple(ctypes.c_double() for _ in range(4))

@@ -1,13 +1,11 @@
-"""A PDFium text page to lines: with their positions, superscripts, and tabs in the gaps between cells and columns.
-
-Lines are split where the text jumps to another place, as PDFium joins what is drawn in a row.
-"""
+"""A PDFium text page to lines: with their positions, superscripts, and tabs in the gaps between cells and columns."""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from struct import unpack
 from typing import Any, NamedTuple
@@ -34,6 +32,8 @@ _ALONE = re.compile(rf"(?<!\S){UNREAD}(?!\S)")  # a bullet, or a part of a formu
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
 _JUMP = re.compile(r"(?<=\S) (?=\S)")
+_DOUBLED = re.compile(r"(?:([^\W_])\1){3}")
+_COPY = "\u200b"  # keeps the place of a letter that is left out
 _LINE = re.compile(rf"[^\s{HYPHEN}](?:[^\n{HYPHEN}]*[^\s{HYPHEN}])?(?:[^\S\n]*{HYPHEN})?")
 
 
@@ -46,14 +46,10 @@ class PageLines(NamedTuple):
 
 
 def page_lines(text: Any, number: int, maps: MappedPages) -> PageLines:
-    """What the PDFium text page of page `number` holds; where it is doubtful, with maps for its fonts.
-
-    Turned lines are measured as if the page were turned.
-    """
+    """What the PDFium text page of page `number` holds; where it is doubtful, with maps for its fonts."""
     box = Box(*text.page.get_cropbox())
     found = _lines(text, box, number)
-    doubtful = is_doubtful("\n".join(line.text for line in found.lines), found.unmapped)
-    if doubtful and (mapped := maps.page(number)):
+    if is_doubtful("\n".join(line.text for line in found.lines), found.unmapped) and (mapped := maps.page(number)):
         return _lines(mapped.get_textpage(), box, number)
     return found
 
@@ -65,6 +61,7 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     replaced |= put_together(glyphs, text)
     lines_of_text = [(match[0], match.start()) for match in _LINE.finditer(text)]
     found = [_glyph_line(glyphs, part, first) for part, first in split_at_jumps(glyphs, lines_of_text)]
+    repairs += _without_copies(found)
     find_cells(found)
     found = _split_by_size(found)
     for line in found if replaced else ():
@@ -78,10 +75,12 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     inside = [line for line in found if not (_outside(line.head, box) and _outside(line.tail, box))] or found
     kept = set(map(id, inside))
     lines = [_line(line, number, repairs) for line in inside]
+    once = {(line.text, round(line.left), round(line.base)): line for line in lines}
+    repairs += [("double strike", "", "")] * (len(lines) - len(once))
     invisible += [line.text for line in found if id(line) not in kept]
     repairs += [("hidden text", text, "") for text in invisible]
     edits = [Edit(kind, number, _from_units(before), _from_units(after)) for kind, before, after in repairs]
-    return PageLines(lines, edits, glyphs.unmapped())
+    return PageLines(list(once.values()), edits, glyphs.unmapped())
 
 
 def _text_of(page: Any, repairs: list[Repair]) -> str:
@@ -115,11 +114,26 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     return GlyphLine(glyphs, body, first, left, right, head, tail)
 
 
-def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
-    """Split lines that PDFium joined although they are set in different sizes.
+def _without_copies(lines: Iterable[GlyphLine]) -> Iterator[Repair]:
+    """Leave out what is drawn again a little apart, to be bold: words on words, letters on the one before."""
+    for line in lines:
+        body, first, glyphs, near = line.body, line.first, line.glyphs, 0.15 * line.size
+        if _DOUBLED.search(body) or not glyphs.returns.isdisjoint(range(first, first + len(body))):
+            places = pairwise(sorted((letter, glyphs.box(first + at)[:2], at) for at, letter in enumerate(body)))
+            below = {max(i, j): min(i, j) for (a, p, i), (b, q, j) in places if a == b and math.dist(p, q) < near}
+            copies = {
+                at for at in below if below[at] == at - 1 and glyphs.box(first + at) != glyphs.box(first + at - 1)
+            }
+            for start, end in (match.span() for match in re.finditer(r"\S+", body)):
+                if all(below.get(at, start) < start for at in range(start, end)):
+                    copies.update(range(start - 1, end))  # with the space, at which the text goes back
+            if copies:
+                line.body = "".join(_COPY if at in copies else letter for at, letter in enumerate(body))
+                yield "double strike", body, line.body.replace(_COPY, "")
 
-    Of the parts, the one that continues the column of the line before comes first.
-    """
+
+def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
+    """Split lines of different sizes that PDFium joined; the part that continues the column above comes first."""
     found: list[GlyphLine] = []
     for line in lines:
         pieces = parts(line)
@@ -139,7 +153,7 @@ def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
 def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     last = line.first + len(line.body.rstrip(HYPHEN)) - 1
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
-    text = read_ligatures(_from_units(line.text), repairs).strip()
+    text = read_ligatures(_from_units(line.text.replace(_COPY, "")), repairs).strip()
     measures = (line.left, line.right, line.base, line.size)
     return Line(text, page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
 
@@ -165,7 +179,7 @@ def _from_units(text: str) -> str:
 
 
 def split_at_jumps(glyphs: Glyphs, lines: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """The lines of a page, divided where the text goes back to the left; each is a text and its first position."""
+    """The lines of a page, divided where the text goes back to the left, as PDFium joins what is drawn in a row."""
     for body, first in lines:
         cuts = [match.start() for match in _JUMP.finditer(body) if _goes_back(glyphs, body, match.start(), first)]
         yield from ((body[start + 1 : end], first + start + 1) for start, end in pairwise([-1, *cuts, len(body)]))
@@ -181,4 +195,6 @@ def _goes_back(glyphs: Glyphs, body: str, space: int, first: int) -> bool:
     size = max(a.size, b.size)
     if a.turn != b.turn or a.slanted or b.slanted or size <= 0 or b.left >= a.right - _BACK * size:
         return False
-    return abs(a.base - b.base) >= _LEVEL * size  # a cell that is drawn after those to the right of it stays in its row
+    if abs(a.base - b.base) < _LEVEL * size:  # a cell that is drawn after those to the right of it stays in its row
+        glyphs.returns.add(after)
+    return after not in glyphs.returns
