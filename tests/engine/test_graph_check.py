@@ -279,6 +279,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Mock:
 def on_gpu(**changes: Any) -> Any:
     """A target whose model says it is on a GPU, but for the changes."""
     model = {"device": torch.device("cuda"), "attention": "triton", "refused": {}, "state_bytes": 0}
+    model["runner"] = SimpleNamespace(exact_rows=None)
     return Mock(lm=SimpleNamespace(**{**model, "layers": 2, "layers_with_keys": (0, 1), **changes}))
 
 
@@ -317,6 +318,7 @@ def test_no_graphs_on_other_devices_and_back_ends_and_if_turned_off(
         (TreeShape(nodes=100, depth=10, width=10), TreeShape(nodes=64, depth=10, width=10), {}),  # and a verification
         (SHAPE, SHAPE, {"state_bytes": 9}),
         (SHAPE, SHAPE, {"layers_with_keys": (0,)}),
+        (TreeShape(nodes=50), TreeShape(nodes=16), {"device": CPU, "runner": SimpleNamespace(exact_rows=16)}),
     ],
 )
 def test_trees_are_larger_where_their_nodes_cost_little(
