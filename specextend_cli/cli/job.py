@@ -11,10 +11,10 @@ from specextend_cli.cli import signals
 from specextend_cli.cli.choice import REASONS
 from specextend_cli.cli.failures import Failures
 from specextend_cli.cli.inputs import Documents, Source
-from specextend_cli.cli.ray_pool import Result
 from specextend_cli.errors import SpecextendError
 from specextend_cli.models.choice import Choice
 from specextend_cli.summarize.events import Event, Warned
+from specextend_cli.summarize.ray_pool import Result
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.ui.destination import Destination

@@ -127,7 +127,7 @@ def summarize(
         if ray is None:
             job.run(inputs)
         else:
-            from specextend_cli.cli import ray_pool
+            from specextend_cli.summarize import ray_pool
 
             job.run(left, ray_pool.results(ray, left, terminal.status, summarizer, request, workers))
         if job.methods - {"lead", "verbatim"} and (advice := hint(choice, writes=writes)):

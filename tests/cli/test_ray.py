@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from specextend_cli.cli.inputs import Source
-from specextend_cli.cli.ray_pool import TRIES, PoolSize, distribute, pool_size
 from specextend_cli.errors import UsageError
+from specextend_cli.summarize.ray_pool import TRIES, PoolSize, distribute, pool_size
 from tests.cli.fake_ray import ActorPool, FakeRay, RayError
 from tests.cli.shell import REAL, environment
 from tests.helpers.error_lines import said

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from specextend_cli.cli.inputs import Reading, Source
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.humanize import format_many
@@ -32,6 +31,29 @@ CORES = 4  # default cores of a worker without a GPU
 CONNECT_TIMEOUT = 10.0  # seconds
 Result: TypeAlias = list[Event] | SpecextendError
 """A document's events, but for the engine's, which only a live panel shows; or why there are none."""
+
+
+class Reading(Protocol):
+    """How a document is read."""
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `read_bytes`."""
+        ...
+
+
+class Source(Protocol):
+    """A document to be read by a worker."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - as it says
+    @property
+    def reading(self) -> Reading: ...  # noqa: D102
+    def data(self) -> bytes:
+        """The whole file; InputError if it cannot be read."""
+        ...
+
+
+S = TypeVar("S", bound=Source)
 
 
 class Worker:
@@ -85,12 +107,12 @@ def pool_size(nodes: Sequence[dict[str, float]], wanted: int | None, documents: 
 
 def results(
     address: str,
-    inputs: Sequence[Source],
+    inputs: Sequence[S],
     say: Callable[[str], None],
     summarizer: Summarizer,
     request: Request,
     workers: int | None,
-) -> Iterator[tuple[Source, Result]]:
+) -> Iterator[tuple[S, Result]]:
     """Every input with its result in the order in which they are done, computed over the cluster at `address`.
 
     Its workers have summarizers as this one.
@@ -113,8 +135,8 @@ def results(
 
 
 def distribute(
-    pool: Any, inputs: Sequence[Source], say: Callable[[str], None], failure: type[Exception]
-) -> Iterator[tuple[Source, Result]]:
+    pool: Any, inputs: Sequence[S], say: Callable[[str], None], failure: type[Exception]
+) -> Iterator[tuple[S, Result]]:
     """Every input with its result; `pool` is Ray's `ActorPool` of workers, whose calls may raise `failure`."""
     left, why = dict(enumerate(inputs)), ""
     for task in left.items():
