@@ -34,7 +34,6 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 from transformers import DynamicCache
 
-from specextend_cli.arrays import read_arrays
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.batch import BatchRequest, decode_batch, slots_for
@@ -50,7 +49,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import InputError, ModelError, SpecextendError, UsageError
 from specextend_cli.models.head_config import default_layers
-from specextend_cli.models.ngram_table import FILE
+from specextend_cli.models.ngram_table import FILE, read_arrays
 
 COPIES, TEMPERATURE = 4, 0.7  # answers to a prompt; the first is decoded as in use, the others at this temperature
 PROMPTS_AT_ONCE, CACHE_BYTES = 8, 4 << 30  # of a batch that the target answers

@@ -19,7 +19,7 @@ from specextend_cli.documents.ocr import LANGUAGE, check_languages
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.source import PageRange, parse_pages
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
-from specextend_cli.humanize import printable
+from specextend_cli.humanize import format_many, printable
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 from specextend_cli.ui import FORMATS
 
@@ -266,7 +266,7 @@ def _in_directory(folder: Path, results: Path | None) -> Iterator[tuple[str, str
         why = f"skipped: {found.account}" if found.account else "every file is a result" if earlier else "it is empty"
         raise InputError(f"there is no document in {folder}", why=why, fix="name a file, or a directory with documents")
     if found.account:
-        Output().note(f"{folder}: {found}")
+        Output().note(f"{folder}: {format_many(len(found.documents), 'document')}; skipped: {found.account}")
     if earlier:
         Output().note(f"left out, as results of an earlier run: {_some(sorted(path.name for path in earlier))}")
     yield from ((str(path), path.relative_to(folder).as_posix()) for path in found.documents if path not in earlier)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.formats import FORMATS, detect, kind_by_suffix
-from specextend_cli.humanize import format_many, printable
+from specextend_cli.humanize import printable
 
 _SHOWN = 5
 
@@ -33,9 +33,6 @@ class DirectoryListing:
         more = len(self.skipped) - len(named)
         listed = ", ".join(named) + (f" and {more:,} more" if more else "")
         return "; ".join(part for part in (listed, f"{self.hidden:,} hidden" if self.hidden else "") if part)
-
-    def __str__(self) -> str:
-        return f"{format_many(len(self.documents), 'document')}{f'; skipped: {self.account}' if self.account else ''}"
 
 
 def find(folder: Path) -> DirectoryListing:

@@ -168,8 +168,9 @@ def refuse_inputs(outputs: Iterable[Path | int], inputs: Iterable[Path | int]) -
     reading = set(map(_identity, inputs)) - {None}
     for output in outputs:
         if _identity(output) in reading:
+            name = output if isinstance(output, Path) else ("stdin", "stdout", "stderr")[output]
             why, fix = "the result would be written into its own input", "name another output"
-            raise UsageError(f"the output {_name(output)} is read by this command", why=why, fix=fix)
+            raise UsageError(f"the output {name} is read by this command", why=why, fix=fix)
 
 
 def refuse_existing(outputs: Iterable[Path], *, force: bool = False) -> None:
@@ -178,10 +179,6 @@ def refuse_existing(outputs: Iterable[Path], *, force: bool = False) -> None:
         if not force and output.is_file():  # devices and pipes are written to, not replaced
             fix = "--force writes it again; or name another"
             raise UsageError(f"{output} exists already", why="existing files are not overwritten", fix=fix)
-
-
-def _name(one: Path | int) -> str:
-    return str(one) if isinstance(one, Path) else ("stdin", "stdout", "stderr")[one]
 
 
 def _identity(one: Path | int) -> tuple[int, int] | None:

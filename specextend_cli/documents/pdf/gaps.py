@@ -111,8 +111,7 @@ def _wide_gaps(line: GlyphLine, size: float) -> list[_Gap]:
     """The wide gaps of a line; `size` is its type size, or larger where gaps must be wider."""
     body, least = line.body, 0.9 * size
     label = match.end() if (match := _LABEL.match(body)) else 0
-    near = _NEAR * line.size
-    found = [(at, (left, right)) for at, (left, right) in _gaps(line) if at != label or right - left > near]
+    found = [(at, gap) for at, gap in _gaps(line) if at != label or gap[1] - gap[0] > _NEAR * line.size]
     widths = [right - left for _, (left, right) in found]
     words = "".join(body[at + 1] for at, _ in found)
     is_prose = len(found) >= _FEW and words.isalpha() and any(map(str.islower, words))

@@ -197,11 +197,8 @@ def _plain(page: Any, boxes: Sequence[Box]) -> set[Box]:
     pixels, stride = bytes(bitmap.buffer), bitmap.stride
 
     def is_plain(left: int, upper: int, right: int, lower: int) -> bool:
-        rows = [
-            pixels[row * stride + 3 * (left - x) : row * stride + 3 * (right - x)]
-            for row in range(upper - y, lower - y)
-        ]
-        channels = [b"".join(row[channel::3] for row in rows) for channel in range(3)]
-        return all(max(channel) - min(channel) <= _SHADES for channel in channels)
+        rows = (row * stride for row in range(upper - y, lower - y))
+        inside = b"".join(pixels[row + 3 * (left - x) : row + 3 * (right - x)] for row in rows)
+        return all(max(inside[channel::3]) - min(inside[channel::3]) <= _SHADES for channel in range(3))
 
     return {box for box, area in areas.items() if is_plain(*area)}

@@ -75,8 +75,10 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     inside = [line for line in found if not (_outside(line.head, box) and _outside(line.tail, box))] or found
     kept = set(map(id, inside))
     lines = [_line(line, number, repairs) for line in inside]
-    once = {(line.text, round(line.left), round(line.base)): line for line in lines}
-    repairs += [("double strike", "", "")] * (len(lines) - len(once))
+    once: dict[object, Line] = {}
+    for one in lines:
+        if once.setdefault((one.text, round(one.left), round(one.base)), one) is not one:
+            repairs.append(("double strike", one.text, ""))
     invisible += [line.text for line in found if id(line) not in kept]
     repairs += [("hidden text", text, "") for text in invisible]
     edits = [Edit(kind, number, _from_units(before), _from_units(after)) for kind, before, after in repairs]

@@ -31,7 +31,8 @@ class RecurringPairs:
         known = sum(word in EMPTY for line in words for word in line)
         if known < _ENGLISH * sum(map(len, words)):
             words = [[] for _ in lines]
-        pairs = [{pair for pair in pairwise(line) if all(map(_tells, pair))} for line in words]
+        telling = {word for line in words for word in line if len(word) >= _LETTERS} - EMPTY
+        pairs = [{pair for pair in pairwise(line) if telling.issuperset(pair)} for line in words]
         once = dict(zip(lines, pairs, strict=True)).values()
         counts = {pair: count for pair, count in Counter(chain.from_iterable(once)).items() if count > 1}
         columns = {pair: column for column, pair in enumerate(counts)}
@@ -47,7 +48,3 @@ class RecurringPairs:
         total = np.bincount(self._row, weights[self._column], len(self._sizes)).astype(np.float64)
         worth: NDArray[np.float64] = total / self._sizes
         return worth
-
-
-def _tells(word: str) -> bool:
-    return len(word) >= _LETTERS and word not in EMPTY
