@@ -6,6 +6,10 @@ import sys
 def main() -> None:
     """Entry point of the console script."""
     try:
+        if any(one.lower().endswith(".pdf") for one in sys.argv):
+            from specextend_cli.documents.sandbox import WORKER, begun, start
+
+            begun[WORKER] = start(WORKER)
         from specextend_cli.cli.main import main as run
 
         run()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 from specextend_cli.documents.decode import encoding
 from specextend_cli.documents.transcripts import is_transcript
@@ -53,12 +51,6 @@ class Format:
     parser: str = ""
     hint: str = ""
     empty: str = ""
-
-
-def load(target: str) -> Any:
-    """The function "module:function"."""
-    module, _, function = target.partition(":")
-    return getattr(import_module(module), function)
 
 
 def _ascii(head: bytes) -> bytes:

@@ -21,7 +21,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.errors import ERRORS, MAX_BYTES, MAX_TEXT_BYTES, STDIN, argument, not_read, unreadable
 from specextend_cli.documents.formats import FORMATS, detect
 from specextend_cli.documents.ocr import recognized
-from specextend_cli.documents.sandbox import SandboxError, receive, sandbox, send_job
+from specextend_cli.documents.sandbox import WORKER, SandboxError, receive, sandbox, send_job
 from specextend_cli.documents.source import Progress, ReadOptions, Source
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import printable
@@ -40,7 +40,6 @@ SMALL = 8_000
 DIED = "took too long, or too much memory"
 GIVEN_UP = "given up after too many failures"
 
-_WORKER = "specextend_cli.documents.worker:respond"
 _TYPED = ("text", "markdown")
 _IMAGES = tuple(range(1, 1_001))  # pages of an image: a TIFF may have several
 
@@ -127,7 +126,7 @@ def _response(source: Source, progress: Progress | None) -> dict[str, Any]:
         page, seconds, fix = 0, SECONDS_TO_OPEN if source.kind == "pdf" else SECONDS, "convert it to PDF or text"
         job = {**replace(source, skipped=skipped).job(), "memory": MEMORY}
         try:
-            with sandbox(_WORKER) as process:
+            with sandbox(WORKER) as process:
                 send_job(process, job)
                 while (response := receive(process, seconds, MAX_RESPONSE)).keys() & {"page", "characters"}:
                     page, seconds = response.get("page", 0), SECONDS_A_PAGE

@@ -7,6 +7,7 @@ function sends its responses. Dataclasses in them are sent as arrays.
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -16,10 +17,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pkgutil import resolve_name
 from typing import Any
 
-from specextend_cli.documents.formats import load
-
+WORKER = "specextend_cli.documents.worker:respond"  # what reads a file
 Send = Callable[[Mapping[str, object]], None]
 
 # The child gets this interpreter's path and not the current directory, which may hold anything.
@@ -28,6 +29,7 @@ _CODE = (
     "from specextend_cli.documents.sandbox import serve; serve(sys.argv[2])"
 )
 _running: set[subprocess.Popen[bytes]] = set()
+begun: dict[str, subprocess.Popen[bytes]] = {}  # for the next `sandbox` of what they serve; they import meanwhile
 
 
 class SandboxError(Exception):
@@ -58,18 +60,24 @@ def receive(process: subprocess.Popen[bytes], seconds: float, most: int) -> dict
     return response
 
 
-@contextmanager
-def sandbox(target: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that serves `target`; it is killed at the end with everything it started."""
+def start(target: str) -> subprocess.Popen[bytes]:
+    """A process that serves `target`."""
     # Warnings of the parsers are discarded: a damaged font can cause thousands. The responses say what failed.
-    with subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", _CODE, json.dumps(sys.path), target],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # a process group, which includes what it starts
-    ) as process:
-        _running.add(process)
+    )
+    _running.add(process)
+    return process
+
+
+@contextmanager
+def sandbox(target: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that serves `target`; it is killed at the end with everything it started."""
+    with begun.pop(target, None) or start(target) as process:
         try:
             yield process
         finally:
@@ -90,7 +98,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def serve(target: str) -> None:
     """In the child: run `target` on each job from stdin, within its memory, and write the responses to stdout."""
-    run = load(target)
+    run = resolve_name(target)
+    gc.set_threshold(100_000)  # a page is many small objects, and hardly any of them are cycles
     logging.disable(logging.CRITICAL)
     with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
         os.dup2(2, 1)  # whatever else is printed must not get between the responses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pkgutil import resolve_name
 from typing import Any
 
 from specextend_cli.documents.archive import Archive
@@ -10,7 +11,7 @@ from specextend_cli.documents.cleaning import clean
 from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.encoded import ENCODED
 from specextend_cli.documents.errors import ERRORS, contradiction, not_read, places, with_ocr
-from specextend_cli.documents.formats import FORMATS, load
+from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.running import KEPT
 from specextend_cli.documents.sandbox import Send
@@ -39,8 +40,7 @@ def respond(job: dict[str, Any], send: Send) -> None:
     except TooMuchError as error:
         send({"error": ["input", f"{source.name} has too much text", str(error), "split it and give the parts"]})
     except RecursionError:
-        why, fix = "it is nested too deeply", "convert it to PDF or text"
-        send({"error": ["input", f"{source.name} cannot be read", why, fix]})
+        send({"error": ["input", f"{source.name} cannot be read", "it is nested too deeply", "give it as PDF or text"]})
 
 
 def parse(source: Source) -> Parsed | Paged:
@@ -48,7 +48,7 @@ def parse(source: Source) -> Parsed | Paged:
     kind = Archive(source.path, source.name).kind if source.kind == "zip" else source.kind
     if not FORMATS[kind].parser:
         raise not_read(source, kind)
-    parsed: Parsed | Paged = load(FORMATS[kind].parser)(source)
+    parsed: Parsed | Paged = resolve_name(FORMATS[kind].parser)(source)
     if source.pages is not None and parsed.unit == "section":
         why, fix = f"it is {FORMATS[kind].label}: it has sections", "leave --pages out, or convert it to PDF first"
         raise UsageError(f"{source.name} has no pages to choose from", why=why, fix=fix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -32,6 +33,7 @@ from specextend_cli.summarize.events import Coverage, Event, Part, Plan, Retried
 from specextend_cli.summarize.extract import Extract
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.prompts import PromptBuilder
+from specextend_cli.summarize.ranking.wording import wording
 from specextend_cli.summarize.request import Request, target_words
 from specextend_cli.summarize.words import count_words
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from specextend_cli.summarize.writer import TextGenerator
 
 
-class Summarizer:
+class Summarizer(AbstractContextManager["Summarizer"]):
     """Use as a context manager, or call `close`. Not for several threads at once.
 
     It serves any number of documents and requests; models are loaded when the first of them needs one. `batch` chunk
@@ -60,9 +62,6 @@ class Summarizer:
         self._tokenizer: tuple[TextEncoder, Path] | None = None
         self._generator: TextGenerator | None = None
         self._loading: Generator[Stage, None, TextGenerator] | None = None
-
-    def __enter__(self) -> Summarizer:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -201,8 +200,9 @@ class Summarizer:
         For programs that read a document meanwhile, and end without shutting Python down while `is_busy`. Whether it is
         needed only the document says: one that is short, or whose texts are stored, waits for nothing.
         """
-        is_begun = self._generator is not None or self._loading is not None
-        if not is_begun and self.mode(request) != "extractive" and may_be_cuda(self.engine.device):
+        if self.mode(request) == "extractive":
+            wording("en")  # compiled while the document is read
+        elif self._generator is None and self._loading is None and may_be_cuda(self.engine.device):
             self._loading = self._finish(in_thread(self._begin))
 
     def load(self) -> Generator[Event, None, TextGenerator]:

@@ -51,7 +51,7 @@ def wait(text):
 
 options.length = wait
 from specextend_cli.documents import read
-read._WORKER = "tests.documents.faulty_workers:slow_pdf"
+read.WORKER = "tests.documents.faulty_workers:slow_pdf"
 main()
 """
 """The command line, whose first check waits for a parser that hangs, and prints its number."""

@@ -117,7 +117,7 @@ def test_long_headers_of_a_mail_are_cut_and_said() -> None:
 
 @pytest.mark.usefixtures("own_processes")
 def test_cleaning_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "_WORKER", f"{faulty_workers.__name__}:slow_order")
+    monkeypatch.setattr(read, "WORKER", f"{faulty_workers.__name__}:slow_order")
     monkeypatch.setattr(read, "SECONDS", 4.0)
     error = refusal(lambda: read_bytes("a.txt", b"The river rises.\n" * 1_000))
     assert error.what == "a.txt could not be read"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.documents import read as reader
+from specextend_cli.documents import sandbox
 from specextend_cli.documents.pdf import read as pdf
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.source import Source, parse_pages
@@ -117,7 +118,7 @@ def test_pages_with_too_much_on_them_are_listed(
 
 @pytest.mark.usefixtures("own_processes")
 def test_pages_that_take_too_long_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_WORKER", f"{faulty_workers.__name__}:slow_pdf")
+    monkeypatch.setattr(reader, "WORKER", f"{faulty_workers.__name__}:slow_pdf")
     monkeypatch.setattr(reader, "SECONDS_A_PAGE", 0.1)
     error = refusal(lambda: read_bytes("report.pdf", report_bytes(2)))
     assert error.what == "report.pdf: none of 2 pages could be read"
@@ -129,12 +130,15 @@ def test_pages_that_take_too_long_are_listed(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_page_that_kills_its_reader_is_skipped(
     crashes: int, failed: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "_WORKER", f"{faulty_workers.__name__}:deadly_pdf")
+    worker = f"{faulty_workers.__name__}:deadly_pdf"
+    monkeypatch.setattr(reader, "WORKER", worker)
+    monkeypatch.setitem(sandbox.begun, worker, sandbox.start(worker))  # the next ones are started when they are needed
     monkeypatch.setattr(reader, "MAX_CRASHES", crashes)
     document = read_bytes("report.pdf", report_bytes(4))
     assert document.extraction.failed == failed
     assert "could not be read" in document.extraction.warnings[0]
     assert [page.number for page in document.pages] == [n for n in range(1, 5) if n not in failed]
+    assert not sandbox.begun
 
 
 @pytest.mark.usefixtures("own_processes")
