@@ -26,7 +26,7 @@ Send = Callable[[Mapping[str, object]], None]
 # The child gets this interpreter's path and not the current directory, which may hold anything.
 _CODE = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from specextend_cli.documents.sandbox import serve; serve(sys.argv[2])"
+    "from specextend_cli.documents.sandbox import serve; serve(*sys.argv[2:])"
 )
 _running: set[subprocess.Popen[bytes]] = set()
 begun: dict[str, subprocess.Popen[bytes]] = {}  # for the next `sandbox` of what they serve; they import meanwhile
@@ -60,11 +60,11 @@ def receive(process: subprocess.Popen[bytes], seconds: float, most: int) -> dict
     return response
 
 
-def start(target: str) -> subprocess.Popen[bytes]:
-    """A process that serves `target`."""
+def start(target: str, *ahead: str) -> subprocess.Popen[bytes]:
+    """A process that serves `target`, and imports modules `ahead` of the first job."""
     # Warnings of the parsers are discarded: a damaged font can cause thousands. The responses say what failed.
     process = subprocess.Popen(
-        [sys.executable, "-c", _CODE, json.dumps(sys.path), target],
+        [sys.executable, "-c", _CODE, json.dumps(sys.path), target, *ahead],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -96,9 +96,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def serve(target: str) -> None:
+def serve(target: str, *ahead: str) -> None:
     """In the child: run `target` on each job from stdin, within its memory, and write the responses to stdout."""
-    run = resolve_name(target)
+    run, *_ = map(resolve_name, (target, *ahead))
     gc.set_threshold(100_000)  # a page is many small objects, and hardly any of them are cycles
     logging.disable(logging.CRITICAL)
     with os.fdopen(os.dup(1), "w", encoding="ascii") as output:

@@ -63,7 +63,7 @@ _SMALL_WORDS = {code: words.split() for code, words in _LANGUAGES["words"].items
 
 def by_character(text: str) -> bool:
     """Whether most of the text's letters are characters that count as words each: Chinese, Japanese."""
-    if _CHARACTER.search(text) is None:
+    if text.isascii() or _CHARACTER.search(text) is None:
         return False
     letters = regex.findall(r"\p{L}", text)
     return 2 * sum(_CHARACTER.match(letter) is not None for letter in letters) > len(letters)
@@ -74,7 +74,8 @@ def words(text: str) -> list[str]:
 
     There a Chinese or Japanese character is a word, and so are four letters of the other scripts, about the mean.
     """
-    return text.split() if _UNSPACED.search(text) is None else [text[start:end] for start, end in _spans(text)]
+    is_spaced = text.isascii() or _UNSPACED.search(text) is None
+    return text.split() if is_spaced else [text[start:end] for start, end in _spans(text)]
 
 
 def count_words(text: str) -> int:
