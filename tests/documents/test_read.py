@@ -25,9 +25,6 @@ OFFICE = "a Microsoft Office file, an old one or one with a password"
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-# ----------------------------------------------------------------------------------------------------------- PDF
-
-
 def test_pdf_becomes_pages_and_blocks() -> None:
     seen: list[tuple[int, int]] = []
     document = read_bytes("report.pdf", report_bytes(5), progress=lambda done, total: seen.append((done, total)))
@@ -130,9 +127,8 @@ def test_pages_that_take_too_long_are_listed(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_page_that_kills_its_reader_is_skipped(
     crashes: int, failed: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = f"{faulty_workers.__name__}:deadly_pdf"
-    monkeypatch.setattr(reader, "WORKER", worker)
-    monkeypatch.setitem(sandbox.begun, worker, sandbox.start(worker))  # the next ones are started when they are needed
+    monkeypatch.setattr(reader, "WORKER", f"{faulty_workers.__name__}:deadly_pdf")
+    monkeypatch.setitem(sandbox.begun, reader.WORKER, sandbox.start(reader.WORKER))  # the next ones start when needed
     monkeypatch.setattr(reader, "MAX_CRASHES", crashes)
     document = read_bytes("report.pdf", report_bytes(4))
     assert document.extraction.failed == failed
