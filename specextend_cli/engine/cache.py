@@ -92,8 +92,7 @@ class KVCache(Cache):
     there: some have those of another layer. `states` has those of the layers that do not attend.
 
     Of one sequence, rows [0, length) are committed. A forward's rows lie in [start, end), after them, until `commit`
-    or `rollback`. `positions` are those of the first rows, ascending, if they are not 0, 1, 2 and so on; the
-    rows after them belong to the positions that follow.
+    or `rollback`.
 
     Of a batch, the first `used` slots have sequences, and `length` is that of the longest. `lengths` [used] are those
     of all, on the device; a forward writes the row of each that follows, and `grow` commits it.
@@ -123,7 +122,6 @@ class KVCache(Cache):
         ]
         self.used = 1
         self.length = self.start = self.end = 0
-        self.positions: Tensor | None = None
         self.make_room(max(capacity, 1))
         layers: list[Any] = [
             _Layer(self, number) if number in shapes else RecurrentLayer(is_batch=self.is_batch)
@@ -207,8 +205,6 @@ class KVCache(Cache):
         if length != self.length or not length:
             self.states.rollback(length)
         self.length = self.start = self.end = length
-        if not length:
-            self.positions = None
 
     def rows(self, start: int, end: int) -> list[Tensor]:
         """Views [2, layers, slots, kv_heads, end - start, head_dim] of each of `buffers`."""

@@ -184,8 +184,6 @@ class LanguageModel:
         """One forward. Keys are appended to the cache, uncommitted; of a batch, behind each sequence's own."""
         step.backend = step.backend or self.backend
         step.reserve()
-        if any(self.windows):
-            step.key_positions = step.cache.positions
         return self.runner.run(step)
 
     def run_modules(self, step: Step) -> Output:

@@ -92,7 +92,7 @@ class NativeRunner(Runner):
         step.upload()
         cache, b, tree = step.cache, step.sequences, step.tree_mask
         n, is_batch = len(step) // b, cache.is_batch
-        is_prompt = tree is None and step.key_positions is None and self._head is None
+        is_prompt = tree is None and self._head is None
         if b > MOST_ROWS or (n > MOST_ROWS and not is_prompt) or step.backend is not split_kv:
             return super().run(step)
         earlier = 0 if is_batch else tree.shape[1] - n if tree is not None else cache.start - cache.length
@@ -114,7 +114,6 @@ class NativeRunner(Runner):
             "tree": None if tree is None else tree.contiguous(),
             "states": None if step.states is None else step.states.contiguous(),
             "features": None if step.features is None else step.features.contiguous(),
-            "places": None if step.key_positions is None else step.key_positions.contiguous(),
             "seen": cache.lengths if is_batch else torch.tensor([cache.start - earlier]),
             "logits": logits,
             "features_given": features,
@@ -135,7 +134,6 @@ class NativeRunner(Runner):
             keep=keep,
             feature_count=len(layers),
             queries=ctypes.addressof(queries),
-            placed=0 if step.key_positions is None else len(step.key_positions),
             **{name: tensor.data_ptr() for name, tensor in read.items() if tensor is not None},
         )
         cos, sin = self._rotation.up_to(int(step.positions.max()))

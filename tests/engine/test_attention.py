@@ -59,32 +59,24 @@ def test_back_ends_equal_what_is_written_out(
     dtype: torch.dtype,
     options: str,
 ) -> None:
-    """Of a tree, and of its last levels: a drafter's mask is wider than it is high.
-
-    Also where the first 30 rows of a cache lie here and there: a window counts positions, not rows.
-    """
+    """Of a tree, and of its last levels: a drafter's mask is wider than it is high."""
     heads, kv_heads, d = sizes
     sinks = torch.linspace(-4, 4, heads) if options in ("sinks", "both") else None
     softmax = SoftmaxOptions(0.7 if options in ("capped", "both") else None, sinks)
     monkeypatch.setattr(hybrid_module, "_SCORES", heads * 700 * 100)  # so that capped scores are computed in blocks
-    gaps = torch.randperm(500, generator=torch.Generator().manual_seed(1))[:30].sort().values
     for (n, prefix, in_tree), window in product(SIZES, (None, 1, 5, 16, 600, 2000)):
         q, k, v = inputs(heads, kv_heads, n, prefix + n, d, dtype)
         own = random_tree_mask(n) if in_tree else torch.ones(n, n, dtype=torch.bool).tril()
-        for at in (None, gaps) if prefix >= len(gaps) else (None,):
-            before = torch.arange(prefix)
-            if at is not None:
-                before = torch.cat((at, at[-1] + 1 + torch.arange(prefix - len(at))))
-            positions = (int(before[-1]) + 1 if prefix else 0) + own.sum(1) - 1
-            seen = torch.cat((torch.ones(n, prefix, dtype=torch.bool), own), 1)
-            seen &= positions[:, None] - torch.cat((before, positions)) < (window or 9999)
-            expected = written_out(q.float(), k.float(), v.float(), seen, softmax)
-            for first in {0, n // 2, n - 1} if in_tree else {0}:
-                mask, chosen = own[first:] if in_tree else None, BACKENDS[backend].make()
-                context = ForwardContext(backend=chosen, tree_mask=mask, key_positions=at)
-                out = context.attend(q[:, :, first:], k, v, 0.2, window, softmax)
-                assert out.dtype == dtype
-                assert (out.float() - expected[:, :, first:]).abs().max() < TOLERANCE[dtype], (n, prefix, window)
+        positions = prefix + own.sum(1) - 1
+        seen = torch.cat((torch.ones(n, prefix, dtype=torch.bool), own), 1)
+        seen &= positions[:, None] - torch.cat((torch.arange(prefix), positions)) < (window or 9999)
+        expected = written_out(q.float(), k.float(), v.float(), seen, softmax)
+        for first in {0, n // 2, n - 1} if in_tree else {0}:
+            mask, chosen = own[first:] if in_tree else None, BACKENDS[backend].make()
+            context = ForwardContext(backend=chosen, tree_mask=mask)
+            out = context.attend(q[:, :, first:], k, v, 0.2, window, softmax)
+            assert out.dtype == dtype
+            assert (out.float() - expected[:, :, first:]).abs().max() < TOLERANCE[dtype], (n, prefix, window)
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral-window"])

@@ -111,7 +111,7 @@ def windows(kernel: Mock) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("sinks", [False, True])
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_prompts_through_windows_are_read_in_one_piece(kernel: Mock, backend: str, sinks: bool) -> None:
-    """Without masks. What is no prompt, or has gaps, or capped scores, is cut into blocks."""
+    """Without masks. What is no prompt, or has capped scores, is cut into blocks."""
     made = BACKENDS[backend].make()
     generator, device = torch.Generator().manual_seed(1), torch.device("cuda:0")
     softmax = SoftmaxOptions(None, torch.linspace(-2, 2, 4) if sinks else None)
@@ -133,11 +133,10 @@ def test_prompts_through_windows_are_read_in_one_piece(kernel: Mock, backend: st
         assert len(windows(kernel)) <= 1
     q, k, v = (x.to(device) for x in (some(4, 200), some(2, 400), some(2, 400)))
     tree = torch.ones(200, 200, dtype=torch.bool, device=device).tril()
-    at, capped = torch.arange(0, 400, 2, device=device), there._replace(softcap=30.0)
+    capped = there._replace(softcap=30.0)
     kernel.reset_mock()
     for context, how in (
         (ForwardContext(backend=made, tree_mask=tree), there),
-        (ForwardContext(backend=made, key_positions=at), there),
         (ForwardContext(backend=made), capped),
     ):
         context.attend(q, k, v, 0.2, 16, how)

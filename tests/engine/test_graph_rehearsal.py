@@ -126,13 +126,11 @@ KERNELS = [(ops, name) for name in (*OURS, "convolution_inputs", "recur")]
 @interpreted
 @pytest.mark.parametrize(("drafter", "name"), [("eagle3", "llama"), ("self", "ministral"), ("random", "qwen3.5")])
 def test_with_the_kernels_themselves(drafter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drafts of ministral's count the positions of a window's keys, between which there are gaps."""
     use_few_graphs(monkeypatch)
     rehearsal = Rehearsal()
     for module, kernel in KERNELS:
         monkeypatch.setattr(module, kernel, rehearsal.opaque(getattr(module, kernel)))
-    positions = "absolute" if name == "ministral" else "compact"
-    check_identity("cpu", drafter, rehearsal, new=4, length=40, name=name, positions=positions)
+    check_identity("cpu", drafter, rehearsal, new=4, length=40, name=name, positions="compact")
     assert rehearsal.replays > rehearsal.captures > 0
 
 

@@ -128,28 +128,23 @@ def noted(drafter: Drafter) -> list[dict[tuple[int, ...], float]]:
 
 DRAFTS: dict[object, Callable[[], PreTrainedModel]] = {
     **{n: partial(make, LlamaConfig(**{**COMMON, "vocab_size": n}), seed=4) for n in (2, 1000, 40, 98)},
-    "absolute": windowed_draft,
-    "compact": partial(tiny, "mistral-window", seed=2),
+    "two kinds": windowed_draft,
+    "windows": partial(tiny, "mistral-window", seed=2),
 }
 
 
-@pairs([2, 1000, "absolute", "compact"], draft=DRAFTS, whose=LAYERS)
+@pairs([2, 1000, "two kinds", "windows"], draft=DRAFTS, whose=LAYERS)
 def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, layers: str, draft: int | str) -> None:
-    """Also where the draft model has more tokens than the target, or fewer, or fewer than a level has nodes.
-
-    Where a draft's working set has gaps, a window counts positions.
-    """
-    target, changes, found = captured.target, dict[str, Any](), []
-    if isinstance(draft, str):
-        changes = {"positions": draft, "recent": 4}  # fewer than a window
-    retrieval, lm = small("retrieval", **changes), DRAFTS[draft]()
+    """Also where the draft model has more tokens than the target, or fewer, or fewer than a level has nodes."""
+    target, found = captured.target, []
+    retrieval, lm = small("retrieval"), DRAFTS[draft]()
     for with_graphs in (False, True):
         made = LMDrafter(LanguageModel(lm, backend="triton"), target, retrieval)
         if with_graphs:
             refused = captured.prepare(made)
             kept = {f"{name} keeps transformers' layers" for name in ("the model", "the draft model")}
             assert set(refused) <= kept
-            assert draft == "absolute" or set(refused) == (kept if layers == "stock" else set())
+            assert draft == "two kinds" or set(refused) == (kept if layers == "stock" else set())
             assert made.lm.runner is not made.lm.stock
         found.append(noted(made))
         assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)

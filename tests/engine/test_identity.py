@@ -79,7 +79,7 @@ def test_suspended_models_change_no_token(drafter: str) -> None:
     assert made.feature_layers == reads
 
 
-SOME = ["none", "ngram", "self", "lm-sliding", "lm-sliding-window", "blend", "random", "eagle1", "eagle3"]
+SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
 
 
 @pairs(name=CONFIGS, drafter=SOME, policy=POLICIES)

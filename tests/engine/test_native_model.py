@@ -136,20 +136,14 @@ def test_other_shapes_run_on_the_model_itself(made: Native) -> None:
 
 
 @windowed
-@pytest.mark.parametrize("shown", [None, torch.arange(0, 49, 3)], ids=["everything", "working set"])
-def test_rows_that_are_not_committed_are_seen(shown: Tensor | None, made: Native) -> None:
-    """A model that drafts grows its tree level by level. Behind rows that it has chosen windows count positions."""
+def test_rows_that_are_not_committed_are_seen(made: Native) -> None:
+    """A model that drafts grows its tree level by level."""
     tokens, tree = torch.tensor(LONG[:6]), DraftTree(range(6), [0, 0, 0, 1, 2, 4], [1.0] * 6)
 
     def grown() -> Tensor:
         cache, found = made.lm.new_cache(100), []
         made.lm.forward(torch.tensor(LONG[:49]), torch.arange(49), cache)
         cache.commit()
-        if shown is not None:
-            rows = cache.gather(shown)
-            cache.rollback(0)
-            cache.append(rows)
-            cache.positions = shown
         made.lm.forward(torch.tensor(LONG[49:50]), torch.tensor([49]), cache)
         cache.commit()
         for start, end in ((0, 1), (1, 3), (3, 6)):

@@ -120,13 +120,15 @@ def gemma3() -> transformers.PreTrainedModel:
 
 
 @pytest.mark.parametrize("policy", ["streaming", "retrieval"])
-def test_a_working_set_keeps_to_its_draft_s_windows(policy: str) -> None:
-    """With everything in it the draft is the target; its windows then are those of positions, not of rows."""
+def test_a_draft_with_windows_sees_everything(policy: str) -> None:
+    """Whatever the policy: so the draft is the target."""
     target = Target(LanguageModel(gemma3()))
     assert target.score_layers == {2}  # the last layer sees 64 tokens only
-    retrieval = small(policy, top_k=100)
+    retrieval = small(policy)
     for lm in (target.lm, LanguageModel(gemma3())):
-        _, meter = run(target, LMDrafter(lm, target, retrieval), prompt(300), retrieval)
+        drafter = LMDrafter(lm, target, retrieval)
+        _, meter = run(target, drafter, prompt(300), retrieval)
+        assert drafter.visible().tolist() == list(range(target.length))
         assert meter.accepted_lengths[1] <= 1
 
 

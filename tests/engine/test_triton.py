@@ -166,15 +166,15 @@ BOTH = SoftmaxOptions(0.7, torch.linspace(-4, 4, 6))
     ("window", "kinds"),
     [
         (1, [{}, {"slots": 70}]),
-        (3, [{"softmax": BOTH}, {"gaps": 40}]),
-        (8, [{"slots": 70}, {"gaps": 270}]),  # 256 positions are compared at once
+        (3, [{"softmax": BOTH}]),
+        (8, [{"slots": 70}]),
         (70, [{"softmax": BOTH}, {"slots": 70}]),
-        (71, [{}, {"gaps": 40}]),
-        (1000, [{}, {"gaps": 40}]),
+        (71, [{}]),
+        (1000, [{}]),
     ],
 )
 def test_windows_on_the_device(device: str, window: int, kinds: list[dict[str, Any]]) -> None:
-    """Smaller than the tree's depth, than the keys before it, as large, larger; behind gaps; slots of two words."""
+    """Smaller than the tree's depth, than the keys before it, as large, larger; slots of two words."""
     dtype = FORMATS[window % 3]
     for kind in kinds:
         check_windows(device, dtype, window, **kind)

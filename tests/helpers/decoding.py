@@ -93,9 +93,6 @@ DRAFTERS: dict[str, Make] = {
 FAMILY_DRAFTERS: dict[str, Make] = {
     **DRAFTERS,
     "lm-sliding": lambda target, retrieval: LMDrafter(LanguageModel(windowed_draft()), target, retrieval),
-    "lm-sliding-window": lambda target, retrieval: LMDrafter(
-        LanguageModel(windowed_draft()), target, retrieval, window=32
-    ),
 }
 
 

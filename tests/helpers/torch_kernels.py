@@ -81,7 +81,7 @@ def _outer(leaf: Any) -> Any:
 
 def rows_at(place: Tensor, layer: int, sequence: int, heads: int, rows: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Keys and values [heads, rows, d] of one layer and sequence; `like` [.., d]."""
-    address, by_kind, by_layer, by_sequence, by_head, *_ = place.tolist()
+    address, by_kind, by_layer, by_sequence, by_head = place.tolist()
     d = like.shape[-1]
     size = like.element_size()
 
@@ -188,24 +188,18 @@ def _bits(words: Tensor, tree: int) -> Tensor:
     return (words[:, slots // 64] >> slots % 64 & 1).bool()
 
 
-def first_keys(window: int, n: int, place: Tensor, lengths: Tensor, words: Tensor | None) -> Tensor:
+def first_keys(window: int, n: int, lengths: Tensor, words: Tensor | None) -> Tensor:
     """Row by row, by the positions of all keys."""
     *ends, tree = lengths.tolist()
-    *_, address, count = place.tolist()
-    memory = (ctypes.c_int64 * count).from_address(address) if count else ()
     first = torch.empty(len(ends), n, dtype=torch.int32)
     for sequence, end in enumerate(ends):
         before = end - (1 if words is None else tree)
-        positions = [*memory, *range(count, before)]
-        if count:
-            positions[count:] = [memory[-1] + 1 + i for i in range(before - count)]
-        root = positions[-1] + 1 if positions else 0
         mask = torch.ones(n, 1, dtype=torch.bool) if words is None else _bits(words, tree)
         for row, bits in enumerate(mask.tolist()):
             path = [slot for slot, bit in enumerate(bits) if bit] or [0]
-            own = root + len(path) - 1
-            seen = [key for key, at in enumerate(positions) if at > own - window]
-            seen += [before + slot for depth, slot in enumerate(path) if root + depth > own - window]
+            unseen = before + len(path) - 1 - window  # the newest position
+            seen = [key for key in range(before) if key > unseen]
+            seen += [before + slot for depth, slot in enumerate(path) if before + depth > unseen]
             first[sequence, row] = seen[0]
     return first
 

@@ -82,39 +82,35 @@ def deep_tree() -> torch.Tensor:
 
 
 def check_windows(
-    device: str, dtype: torch.dtype, window: int, softmax: SoftmaxOptions = PLAIN, slots: int = 12, gaps: int = 0
+    device: str, dtype: torch.dtype, window: int, softmax: SoftmaxOptions = PLAIN, slots: int = 12
 ) -> None:
     """Through a window, a tree's nodes see what positions say; the blocks before all windows are not read.
 
-    With more `slots` the tree is only the last rows of one. `gaps`: of so many keys, positions are random. Before
-    narrow windows lie more keys: two of the largest blocks, which are not read.
+    With more `slots` the tree is only the last rows of one. Before narrow windows lie more keys: two of the largest
+    blocks, which are not read.
     """
     heads, kv_heads, n, d, mask = 6, 2, 12, 64, deep_tree()
     earlier = torch.ones(1, slots - n, dtype=torch.bool).expand(n, -1)
     mask = torch.cat((earlier, mask), 1)
-    many = gaps + (150 if window < 64 else 70)
-    for prefix in (gaps, many):
+    many = 150 if window < 64 else 70
+    for prefix in (0, many):
         total = prefix + slots
         q = inputs(heads, kv_heads, n, total, d, dtype)[0].to(device)
         buffer = torch.randn(2, 2, kv_heads, total + 9, d, generator=torch.Generator().manual_seed(total))
         buffer = buffer.to(device, dtype)
-        known = torch.randperm(400, generator=torch.Generator().manual_seed(total))[:gaps].sort().values
-        root = prefix + (int(known[-1]) + 1 - gaps if gaps else 0)
-        before = torch.cat((known, torch.arange(root - prefix + gaps, root)))
-        at = torch.cat((before, root + torch.arange(slots - n), root + slots - n - 1 + deep_tree().sum(1)))
+        at = torch.cat((torch.arange(total - n), total - n - 1 + deep_tree().sum(1)))
         seen = torch.cat((torch.ones(n, prefix, dtype=torch.bool), mask), 1) & (at[-n:, None] - at < window)
         k, v = buffer[:, 1, None, :, :total].clone()
-        known = known.to(device)
-        place = [buffer.data_ptr(), *buffer.stride()[:2], 0, buffer.stride(2), known.data_ptr() if gaps else 0, gaps]
-        placed = torch.tensor(place, device=device), torch.tensor([total, slots], device=device)
+        place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:2], 0, buffer.stride(2)], device=device)
+        lengths = torch.tensor([total, slots], device=device)
         words = pack(mask.to(device), torch.empty(n, 2, dtype=torch.long, device=device))
-        first = first_keys(window, n, *placed, words)
+        first = first_keys(window, n, lengths, words)
         assert first.tolist() == [seen.long().argmax(1).tolist()]
         cut = plan(heads // kv_heads * n, window + 64, kv_heads, d, dtype.itemsize, Chip())
         whole = min(int(first.min()), prefix) // cut.keys * cut.keys
         buffer[..., total:, :] = buffer[..., :whole, :] = torch.nan
         there = softmax._replace(sinks=None if softmax.sinks is None else softmax.sinks.to(device))
-        options = {"words": words, "softmax": there, "at": Placed(*placed, 1, kv_heads, Window(window, first))}
+        options = {"words": words, "softmax": there, "at": Placed(place, lengths, 1, kv_heads, Window(window, first))}
         expected = exact(q, k, v, 0.1, seen, softmax)
         for launch in (None, cut._replace(splits=5)) if prefix == many else (None,):
             out = attend(q, q, q, 0.1, **options, launch=launch)
@@ -127,10 +123,10 @@ def check_sequences(device: str, dtype: torch.dtype, window: int | None = None) 
     generator = torch.Generator().manual_seed(0)
     buffer = torch.randn(2, layers, b, kv_heads, capacity, d, generator=generator).to(device, dtype)
     q = torch.randn(b, heads, 1, d, generator=generator).to(device, dtype)
-    place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4], 0, 0], device=device)
+    place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4]], device=device)
     lengths = [5, 1, 320, 77]
     ends = torch.tensor([*lengths, 1], device=device)
-    seen = None if window is None else Window(window, first_keys(window, 1, place, ends, None))
+    seen = None if window is None else Window(window, first_keys(window, 1, ends, None))
     out = attend(q, q, q, 0.1, at=Placed(place, ends, 2, kv_heads, seen))
     for sequence, length in enumerate(lengths):
         k, v = buffer[:, 2, sequence, None, :, max(0, length - (window or length)) : length]

@@ -102,7 +102,7 @@ def launches(arch: int) -> Iterator[Launch]:
         yield Launch("add_norm_rows", dtype, 0, tuple(added.items()), warps=min(max(block // 512, 1), 8))
         yield Launch("gate_rows", dtype, 0, (("WIDTH", size), ("BLOCK", min(block, 1024))))
     for causal in (True, False):
-        sizes = {"SLOTS": 16 if causal else 128, "BLOCK": 256, "CAUSAL": causal}
+        sizes = {"SLOTS": 16 if causal else 128, "CAUSAL": causal}
         yield Launch("first_keys", torch.float32, 0, tuple(sizes.items()), warps=1)
     yield from _of_states()
     yield from _of_drafts()

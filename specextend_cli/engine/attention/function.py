@@ -52,8 +52,7 @@ class ForwardContext:
     """What the layers know of one forward. It is a keyword argument of the model's call, not global state.
 
     Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only.
-    `key_positions` are those of the cache's first rows, where they are not 0, 1, 2 and so on. Layers with one window,
-    and as many queries, share `blocks`.
+    Layers with one window, and as many queries, share `blocks`.
     """
 
     backend: Backend | None = None
@@ -61,7 +60,6 @@ class ForwardContext:
     record: Collection[int] = ()
     record_last: bool = False
     queries: Queries = field(default_factory=dict)
-    key_positions: Tensor | None = None
     blocks: dict[tuple[int, int], list[Block]] = field(default_factory=dict)
 
     def attend(
@@ -72,14 +70,14 @@ class ForwardContext:
         assert backend is not None
         if window is None:
             return backend(q, k, v, scale, self._mask_of(q), softmax)
-        is_prompt = self.tree_mask is None and self.key_positions is None and q.shape[2] > 1
+        is_prompt = self.tree_mask is None and q.shape[2] > 1
         if is_prompt and k.shape[2] > window and (window, q.shape[2]) not in self.blocks:
             out = None if backend is reference else through_window(q, k, v, scale, window, softmax)
             if out is not None:
                 return out
         n, total = q.shape[2], k.shape[2]
         if (window, n) not in self.blocks:
-            self.blocks[window, n] = blocks(n, total, window, self._mask_of(q), self.key_positions, q.device)
+            self.blocks[window, n] = blocks(n, total, window, self._mask_of(q), q.device)
         parts = [
             backend(q[:, :, rows], k[:, :, seen], v[:, :, seen], scale, mask, softmax)
             for rows, seen, mask in self.blocks[window, n]

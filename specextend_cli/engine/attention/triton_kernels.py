@@ -93,7 +93,7 @@ def attend_split(
     k: tl.tensor,  # [H_kv, T, D] of one sequence; PLACED: anything of the cache's number format
     v: tl.tensor,
     words: tl.tensor,  # [n, words_n] int64, bit j of word w: node 64 w + j is seen; zeros behind the tree
-    addresses: tl.tensor,  # [7] int64, see `cuda/body.py`, or unused
+    addresses: tl.tensor,  # [5] int64, see `cuda/body.py`, or unused
     lengths: tl.tensor,  # [sequences + 1] int64: keys of each, then those of the tree; or unused
     sinks: tl.tensor,  # [H], contiguous, or unused
     firsts: tl.tensor,  # [sequences, n] int32, the first key that each query sees, or unused
@@ -254,13 +254,11 @@ def merge_splits(
 @triton.jit(do_not_specialize=["window", "words_n"])  # type: ignore[untyped-decorator]
 def first_keys(
     words: tl.tensor,  # see `attend_split`
-    addresses: tl.tensor,
     lengths: tl.tensor,
     firsts: tl.tensor,
     window: tl.tensor,
     words_n: tl.tensor,
     SLOTS: tl.constexpr,
-    BLOCK: tl.constexpr,
     CAUSAL: tl.constexpr,
 ) -> None:
     """Grid (n, sequences): the first key that a query sees through a window (see `windows.py`)."""
@@ -275,15 +273,5 @@ def first_keys(
         path = tl.maximum(tl.sum(node, 0), 1)  # surplus rows have no bits
         since = path - tl.cumsum(node, 0) + node  # nodes of the path from this one on
         oldest = tl.min(tl.where((node != 0) & (since <= window), slot, SLOTS), 0).to(tl.int64)
-    # Key i is at position i, or at `known[i]` and, behind those, as far before the next as its row.
-    known, count = tl.load(addresses + 5).to(tl.pointer_type(tl.int64)), tl.load(addresses + 6).to(tl.int32)
-    gaps = tl.load(known + count - 1, mask=count > 0, other=-1) + 1 - count
-    unseen = prefix + gaps + path - 1 - window  # the newest position that the query does not see
-    hidden = tl.minimum(tl.maximum(unseen - gaps + 1 - count, 0), prefix - count)
-    for start in tl.range(0, count, BLOCK):
-        at = start + tl.arange(0, BLOCK)
-        inside = at < count
-        position = tl.load(known + at, mask=inside, other=0)
-        hidden += tl.sum((inside & (position <= unseen)).to(tl.int64), 0)
-    first = tl.where(path > window, prefix + oldest, hidden)
+    first = tl.where(path > window, prefix + oldest, tl.maximum(prefix + path - window, 0))
     tl.store(firsts + sequence * tl.num_programs(0) + row, first.to(tl.int32))

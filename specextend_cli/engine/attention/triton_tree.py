@@ -27,7 +27,6 @@ MOST_CAUSAL = 128  # queries without a mask; a longer prefill chunk is bound by 
 MOST_HEAD_DIM = 512
 WORD = 64  # tree nodes per word of a mask
 _ANY_LENGTH = 1 << 17  # keys, for which a launch in a graph has enough splits; of fewer keys, some splits have none
-_POSITIONS = 256  # of a draft's working set, which are compared at once
 _LOG2_E = math.log2(math.e)
 
 
@@ -143,16 +142,15 @@ def attend(
     return out.transpose(1, 2)
 
 
-def first_keys(window: int, n: int, addresses: Tensor, lengths: Tensor, words: Tensor | None) -> Tensor:
+def first_keys(window: int, n: int, lengths: Tensor, words: Tensor | None) -> Tensor:
     """The first key that each query sees through a window, [sequences, n] int32; the others as for `attend`."""
     from specextend_cli.engine.attention import triton_kernels
 
     b, words_n = len(lengths) - 1, 0 if words is None else words.shape[1]
-    first = torch.empty(b, n, dtype=torch.int32, device=addresses.device)
+    first = torch.empty(b, n, dtype=torch.int32, device=lengths.device)
     triton_kernels.first_keys[(n, b)](
-        *(addresses if words is None else words, addresses, lengths, first, window, words_n),
+        *(lengths if words is None else words, lengths, first, window, words_n),
         SLOTS=power_of_two(words_n * WORD),
-        BLOCK=_POSITIONS,
         CAUSAL=words is None,
         num_warps=1,
     )

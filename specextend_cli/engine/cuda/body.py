@@ -22,7 +22,7 @@ from specextend_cli.engine.cache import KVCache
 WORDS = 2
 MOST_SLOTS = WORDS * WORD
 """Nodes of a draft tree whose keys lie in the cache, those of the present forward included."""
-PER_BUFFER = 7
+PER_BUFFER = 5
 """Integers of `addresses_of` of each buffer."""
 
 
@@ -31,15 +31,12 @@ def addresses_of(cache: KVCache) -> tuple[int, ...]:
 
     Of each of its buffers, the address of the first key; then, in numbers of the cache's format, the distances from a
     key to its value, and from one layer, sequence and head to the next: 0 to the next sequence where there is no batch.
-    Rows of a head lie side by side. Last, where the positions of the first rows lie and how many there are, for
-    windows; zeros where row i is at position i.
+    Rows of a head lie side by side.
     """
-    positions = cache.positions
-    known = (0, 0) if positions is None else (positions.data_ptr(), len(positions))
     found: tuple[int, ...] = ()
     for buffer in cache.buffers:
         by_kind, by_layer, by_sequence, by_head, _, _ = buffer.stride()
-        found += (buffer.data_ptr(), by_kind, by_layer, by_sequence if cache.is_batch else 0, by_head, *known)
+        found += (buffer.data_ptr(), by_kind, by_layer, by_sequence if cache.is_batch else 0, by_head)
     return found
 
 
@@ -48,7 +45,7 @@ class GraphInputs:
 
     tokens, positions [rows]; words [rows, WORDS], a tree's mask as bits (None for sequences of one token); `starts`
     [sequences], the cache row of each sequence's first new token; `lengths` [sequences + 1], the keys that each sees,
-    then how many of them are the tree's; `addresses` [7 for each of the cache's buffers]; `more`, what the caller wants
+    then how many of them are the tree's; `addresses` [5 for each of the cache's buffers]; `more`, what the caller wants
     beside. All int64. `states` [rows, hidden] are what a draft head reads.
     """
 
@@ -74,7 +71,7 @@ class GraphInputs:
         self.states = None if states is None else states.new_zeros(rows, states.shape[-1])
 
     def addresses_in(self, buffer: int) -> Tensor:
-        """Where that buffer of the cache lies, [7]."""
+        """Where that buffer of the cache lies, [5]."""
         found: Tensor = self.addresses[PER_BUFFER * buffer : PER_BUFFER * (buffer + 1)]
         return found
 

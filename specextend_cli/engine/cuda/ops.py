@@ -43,7 +43,7 @@ def _kernels(module: str = "kernels") -> Any:
 def window(inputs: GraphInputs, size: int) -> Window:
     """What a forward sees through a window of that size."""
     n = inputs.rows // inputs.sequences
-    return Window(size, first_keys(size, n, inputs.addresses, inputs.lengths, inputs.words))
+    return Window(size, first_keys(size, n, inputs.lengths, inputs.words))
 
 
 def add_norm(

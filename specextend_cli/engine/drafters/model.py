@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -194,7 +195,8 @@ class ModelDrafter(SuspendableDrafter):
 class LMDrafter(ModelDrafter):
     """Drafts with `lm`, whose token ids must mean what they mean to the target; it may have more of them, or fewer.
 
-    Given the target's own model, it uses the target's keys and prefills nothing. For `window` see `ModelDrafter`.
+    Given the target's own model, it uses the target's keys and prefills nothing. For `window` see `ModelDrafter`. A
+    model with sliding windows, which count rows of its cache, drafts by the policy "full", whatever `config` says.
     ModelError for a model with recurrent layers: its states cannot be those of a working set, or of a tree.
     """
 
@@ -205,6 +207,8 @@ class LMDrafter(ModelDrafter):
                 why="some of its layers are recurrent: they have one state, and no keys to choose from",
                 fix="draft by n-grams: --draft ngram",
             )
+        if any(lm.windows):
+            config = replace(config, policy="full")
         self.lm = lm
         self.is_self = lm.model is target.lm.model
         self.name = "self" if self.is_self else "lm"

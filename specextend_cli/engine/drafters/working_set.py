@@ -92,7 +92,6 @@ class WorkingSet:
         rows = self._rotated(rows, rotated_at, self._range(0, len(chosen)))
         self.cache.rollback(0)
         self.cache.append(rows)
-        self.cache.positions = None if self.config.re_indexes or not len(chosen) else chosen
         self._chosen = chosen
 
     def clip(self, most: int) -> None:

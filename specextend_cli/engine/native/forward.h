@@ -279,23 +279,13 @@ class Forward {
            own_, mask_.data(), paths, from, {layer.scale, layer.cap}, gathered_.data());
   }
 
-  // The first row that each node of each sequence sees through a window, or null: by the nodes of its path and, if
-  // these do not fill it, the positions of the rows before.
+  // The first row that each node of each sequence sees through a window, or null.
   const int64_t* first_rows(int64_t window, const Paths& paths) {
     if (window == 0) return nullptr;
     from_.clear();
-    const int64_t *const places = step_->places, placed = step_->placed;
     for (int64_t b = 0; b < step_->sequences; ++b)
-      for (int64_t node = 0; node < step_->rows; ++node) {
-        const int64_t before = window - paths.length(node), in_place = step_->seen[b] - placed;
-        if (before <= in_place)
-          from_.push_back(step_->seen[b] - before);
-        else if (placed == 0)
-          from_.push_back(0);
-        else
-          from_.push_back(std::lower_bound(places, places + placed, places[placed - 1] + 1 + in_place - before) -
-                          places);
-      }
+      for (int64_t node = 0; node < step_->rows; ++node)
+        from_.push_back(std::max<int64_t>(0, step_->seen[b] + paths.length(node) - window));
     return from_.data();
   }
 

@@ -81,10 +81,6 @@ typedef struct {
   int64_t feature_count;
   void* after;           // [rows, hidden]: what an EAGLE head's next step reads; or null
   void* const* queries;  // [layers]: each [sequences, heads, rows, head_dim], or null
-  // Of few rows: ascending positions of the first `placed` cached rows, which those of the next rows follow; null: a
-  // row's number is its position. They are what windows are measured by.
-  const int64_t* places;
-  int64_t placed;
 } SxStep;
 
 SX_API void sx_threads(int64_t threads);
