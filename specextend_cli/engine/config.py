@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Policy: TypeAlias = Literal["full", "streaming", "retrieval"]
@@ -102,20 +102,6 @@ class Retrieval:
     def re_indexes(self) -> bool:
         """Whether visible keys are moved to dense positions."""
         return self.positions == "compact" and self.policy != "full"
-
-    def within(self, window: int) -> Retrieval:
-        """The same for a drafter that was trained to attend to `window` positions; `full` becomes the newest ones.
-
-        An eighth is left for what is committed before the set is chosen again.
-        """
-        room = max(window - window // 8, 1)
-        if self.policy != "full" and self.size <= room:
-            return replace(self, positions="compact")
-        if self.policy == "full":
-            return replace(self, policy="streaming", positions="compact", sinks=0, top_k=0, recent=room)
-        sinks, recent = min(self.sinks, room // 8), min(self.recent, -(-room // 2))
-        top_k = min(self.top_k, (room - sinks - recent) // self.chunk)
-        return replace(self, positions="compact", sinks=sinks, recent=recent, top_k=top_k)
 
 
 def _check_at_least(config: object, **least: int) -> None:
