@@ -33,8 +33,8 @@ def save_head(head: EagleHead, directory: Path, *, target_layers: int = 0, dtype
     config = head.config
     if config.generation != 3:
         raise ValueError("only EAGLE-3 heads are written")
-    if config.sliding_window or (config.feeds_normed and not config.fc_norm):
-        raise ValueError("this layout has no sliding windows, and fed back normed states with fc_norm only")
+    if config.feeds_normed and not config.fc_norm:
+        raise ValueError("this layout feeds normed states back with fc_norm only")
     published = _published(config, head.embedding.num_embeddings)
     if config.feature_layers == default_layers(target_layers):
         del published["eagle_config"]

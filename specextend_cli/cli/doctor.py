@@ -99,7 +99,7 @@ def _gpu(gpu: str | None) -> Check:
         return Check("gpu", f"none: torch for CUDA {cuda} takes gigabytes for nothing", "poor", f"{again} {_WHEELS}")
     if not gpu:
         return Check("gpu", "none: models run on the processor, where only the smallest presets are fast")
-    if not (gpu.startswith("Apple") or cuda) and _version("torch"):
+    if not cuda and _version("torch"):
         found = f"{gpu}, which torch cannot use: it is built without CUDA"
         return Check("gpu", found, "poor", f"{again} https://pypi.org/simple")
     return Check("gpu", gpu)
@@ -107,8 +107,6 @@ def _gpu(gpu: str | None) -> Check:
 
 def _gpu_kernels() -> Check:
     """Draft trees on NVIDIA's GPUs are verified by Triton's kernels, which need a C compiler."""
-    if platform.system() == "Darwin":
-        return Check("kernels", "torch's")
     if _version("triton") and (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
         return Check("kernels", "Triton's, in CUDA graphs")
     fix = "sudo apt install gcc" if _version("triton") else "pip install triton"
@@ -176,6 +174,4 @@ def _gpu_names() -> str | None:
     """The names of the GPUs by nvidia-smi; None without a GPU or driver."""
     from specextend_cli.runtime.devices import nvidia_smi
 
-    if shutil.which("nvidia-smi") is None:
-        return "Apple GPU" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else None
     return "; ".join(nvidia_smi("name,memory.total")) or None

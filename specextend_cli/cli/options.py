@@ -75,9 +75,7 @@ Model: TypeAlias = Annotated[
         autocompletion=presets,
     ),
 ]
-Device: TypeAlias = Annotated[
-    str, option("--device", "auto, cpu, cuda, cuda:1 or mps.", "NAME", envvar="SPECEXTEND_DEVICE")
-]
+Device: TypeAlias = Annotated[str, option("--device", "auto, cpu, cuda or cuda:1.", "NAME", envvar="SPECEXTEND_DEVICE")]
 Offline: TypeAlias = Annotated[
     bool,
     option(

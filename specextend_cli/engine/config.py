@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Policy: TypeAlias = Literal["full", "streaming", "retrieval"]
@@ -17,21 +17,14 @@ class Sampling:
     """
 
     temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
     repetition_penalty: float = 1.0
     no_repeat_ngram: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_at_least(self, temperature=0, top_k=0, no_repeat_ngram=0, seed=0)
+        _check_at_least(self, temperature=0, no_repeat_ngram=0, seed=0)
         if not self.repetition_penalty > 0:
             raise ValueError(f"repetition_penalty must be above 0, not {self.repetition_penalty}")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p}")
-        if not 0 <= self.min_p <= 1:
-            raise ValueError(f"min_p must be between 0 and 1, not {self.min_p}")
 
     @property
     def looks_back(self) -> bool:
@@ -102,20 +95,6 @@ class Retrieval:
     def re_indexes(self) -> bool:
         """Whether visible keys are moved to dense positions."""
         return self.positions == "compact" and self.policy != "full"
-
-    def within(self, window: int) -> Retrieval:
-        """The same for a drafter that was trained to attend to `window` positions; `full` becomes the newest ones.
-
-        An eighth is left for what is committed before the set is chosen again.
-        """
-        room = max(window - window // 8, 1)
-        if self.policy != "full" and self.size <= room:
-            return replace(self, positions="compact")
-        if self.policy == "full":
-            return replace(self, policy="streaming", positions="compact", sinks=0, top_k=0, recent=room)
-        sinks, recent = min(self.sinks, room // 8), min(self.recent, -(-room // 2))
-        top_k = min(self.top_k, (room - sinks - recent) // self.chunk)
-        return replace(self, positions="compact", sinks=sinks, recent=recent, top_k=top_k)
 
 
 def _check_at_least(config: object, **least: int) -> None:

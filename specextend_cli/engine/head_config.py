@@ -17,8 +17,7 @@ class HeadConfig:
     `rope_parameters`. Variants: `qkv_bias`: biases of the projections to queries, keys and values;
     `norm_before_residual`: the first layer's residual is the normed state; `norm_before_fc`: one norm over all fused
     states; `fc_norm`: one norm for each of them; `feeds_normed`: the next step reads the output after the final norm;
-    `qk_norm`: queries and keys are normalized, as in Qwen3. It was trained to attend to the newest `sliding_window`
-    positions, its own included; None: to all.
+    `qk_norm`: queries and keys are normalized, as in Qwen3.
     ValueError for an EAGLE-1 head of other states.
     """
 
@@ -44,7 +43,6 @@ class HeadConfig:
     fc_norm: bool = False
     feeds_normed: bool = False
     qk_norm: bool = False
-    sliding_window: int | None = None
 
     def __post_init__(self) -> None:
         if self.feature_layers or self.generation == 1:

@@ -15,8 +15,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import LogitsProcessorList, MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
-from transformers.generation.logits_process import TemperatureLogitsWarper
 
 from specextend_cli.engine import native
 from specextend_cli.engine.config import Sampling
@@ -38,7 +36,6 @@ class Sampler:
         """[sequences, w]: the outputs, right-aligned, if anything looks back at them; -1 pads the shorter ones."""
         self._emitted = [0]  # tokens of each output
         self._seeds = [config.seed]
-        self._warpers = _warpers(config)
         self._generator = torch.Generator(device)
         self._noise: dict[tuple[int, int], Tensor] = {}  # by seed and position
 
@@ -88,7 +85,7 @@ class Sampler:
         logits = logits.float()
         if self.config.greedy:
             return logits
-        probabilities: Tensor = self._warpers(None, logits).softmax(-1)  # type: ignore[arg-type]  # no ids are read
+        probabilities = (logits / self.config.temperature).softmax(-1)
         if tree is None:
             positions = list(zip(self._seeds, self._emitted, strict=True))
         else:
@@ -114,20 +111,6 @@ class Sampler:
         rows = torch.cat((self.context.expand(n, -1), own[:, 1:]), 1)
         source = torch.arange(rows.shape[1], device=self.device) - (deepest - nodes.depths)[:, None]
         return torch.where(source < 0, -1, rows.gather(1, source.clamp(min=0)))
-
-
-def _warpers(config: Sampling) -> LogitsProcessorList:
-    """transformers' own truncations, in its order."""
-    chosen = LogitsProcessorList()
-    if not config.greedy and config.temperature != 1.0:
-        chosen.append(TemperatureLogitsWarper(config.temperature))
-    if config.top_k:
-        chosen.append(TopKLogitsWarper(config.top_k))
-    if config.top_p < 1.0:
-        chosen.append(TopPLogitsWarper(config.top_p))
-    if config.min_p > 0.0:
-        chosen.append(MinPLogitsWarper(config.min_p))
-    return chosen
 
 
 def _penalized(logits: Tensor, rows: Tensor, config: Sampling) -> Tensor:

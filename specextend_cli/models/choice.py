@@ -47,7 +47,7 @@ _LARGE = 500_000_000  # weights
 Rates = Mapping[str, tuple[float, float]]
 """Seconds for a token read and for one written, by the names of presets that ran before."""
 
-Device: TypeAlias = Literal["cuda", "mps", "cpu"]
+Device: TypeAlias = Literal["cuda", "cpu"]
 Obstacle: TypeAlias = Literal[
     "too large",
     "too slow",

@@ -36,7 +36,6 @@ _ROPE_NEEDS = {
     "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
 }
 _LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
-_LEAST_WINDOW = 128  # tokens; what is pending and a draft tree have to fit
 _MOST_LAYERS = 8  # a head of more would be a model
 _OTHERS = ("dflash", "dspark", "domino", "medusa", "mtp", "mlp_speculator", "peagle")
 """Parts of the names of draft models that are no EAGLE heads."""
@@ -59,8 +58,7 @@ class PublishedHead(BaseModel):
     architectures: Any = None
     speculators_model_type: Any = None
     model_type: Any = None
-    layer_types: Any = None
-    sliding_window: Any = None
+    layer_types: list[Literal["full_attention", "sliding_attention"]] | None = None
     attention_chunk_size: None = None
     rope_parameters: dict[str, Any] | None = None
     rope_scaling: dict[str, Any] | None = None
@@ -85,7 +83,6 @@ class PublishedHead(BaseModel):
     tie_word_embeddings: bool | None = None
     bias: bool | None = None
     qkv_bias: bool | None = None
-    use_sliding_window: bool | None = None
     eagle_aux_hidden_state_layer_ids: Layers | None = None
     target_layer_ids: Layers | None = None
     use_aux_hidden_state: bool | None = None
@@ -155,10 +152,9 @@ class PublishedHead(BaseModel):
         has_own = is_third and "lm_head.weight" in shapes
         if is_third and not has_own and self.tie_word_embeddings:
             raise ValueError("its output layer is its embedding, and only those with one of their own are read")
-        layers = self._layers(shapes)
         return HeadConfig(
             generation=3 if is_third else 1,
-            layers=layers,
+            layers=self._layers(shapes),
             hidden=hidden,
             target_hidden=width,
             fused=shapes["fc.weight"][-1] // width if is_third else 1,
@@ -177,7 +173,6 @@ class PublishedHead(BaseModel):
             norm_before_fc="input_norm.weight" in shapes if self.norm_before_fc is None else self.norm_before_fc,
             fc_norm="fc_norm.0.weight" in shapes if self.fc_norm is None else self.fc_norm,
             qk_norm="layers.0.self_attn.q_norm.weight" in shapes,
-            sliding_window=self._window(layers),
         )
 
     def readings(self, config: HeadConfig, layers: int) -> tuple[HeadConfig, ...]:
@@ -246,29 +241,6 @@ class PublishedHead(BaseModel):
         if said is None and self.is_speculators:
             return (True, False)
         return (said or False,)
-
-    def _window(self, layers: int) -> int | None:
-        """The newest tokens that its layers attend to, None for all; ValueError where they differ.
-
-        A window without a list of layers, or a word that it is used, means something to speculators alone: others copy
-        it from the target's configuration, and their layers ignore it.
-        """
-        kinds, size = self.layer_types, self.sliding_window
-        if kinds is None:
-            is_used = self.use_sliding_window
-            if not (size is not None and (self.is_speculators if is_used is None else is_used)):
-                return None
-        elif not isinstance(kinds, list) or any(
-            kind not in ("full_attention", "sliding_attention") or kind != kinds[0] for kind in kinds[:layers]
-        ):
-            raise ValueError(
-                f"layer_types is {kinds!r:.60}; layers of one kind, full_attention or sliding_attention, are supported"
-            )
-        elif kinds[:1] != ["sliding_attention"]:
-            return None
-        if type(size) is not int or size < _LEAST_WINDOW:
-            raise ValueError(f"its sliding_window is {size!r:.60}; {_LEAST_WINDOW} tokens at least are supported")
-        return size
 
     def _rope(self) -> dict[str, Any]:
         """transformers' `rope_parameters`. The base is 10,000 unless the head says otherwise, whatever the target's is.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from specextend_cli import toml
 from specextend_cli.errors import UsageError, cause
@@ -69,8 +69,10 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     keys = [str(part) for part, before in places if before != "source" or part not in kinds]
     where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
     if first["type"] in _UNKNOWN:
-        schema: dict[str, Any] = Preset.model_json_schema()
-        known = {key for table in (schema, *schema["$defs"].values()) for key in table.get("properties", ())}
+        place: Any = Preset.model_fields[keys[0]].annotation if len(keys) > 1 else Preset
+        schema = TypeAdapter(place).json_schema()
+        tables = (schema, *schema.get("$defs", {}).values())
+        known = {key for table in tables for key in table.get("properties", ())}
         near = difflib.get_close_matches(keys[-1], known, n=1)
         fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
         return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)

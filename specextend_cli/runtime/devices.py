@@ -30,15 +30,14 @@ def device_of(name: str) -> torch.device:
 
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
+    devices = {"cpu": 1, "cuda": torch.cuda.device_count()}
+    with suppress(RuntimeError):  # torch knows no such name
         device = torch.device(name)
-    except RuntimeError as error:
-        raise UsageError(f"there is no device {name!r}", fix="--device auto, cpu, cuda or cuda:1") from error
-    devices = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if (device.index or 0) >= devices.get(device.type, 0):
-        seen = ", ".join(f"{count} {kind}" for kind, count in devices.items())
-        raise UsageError(f"device {name} is not usable here", why=f"torch sees {seen}", fix="specextend doctor")
-    return device
+        if (device.index or 0) < devices.get(device.type, 0):
+            return device
+    seen = ", ".join(f"{count} {kind}" for kind, count in devices.items())
+    fix = "--device auto, cpu, cuda or cuda:1; specextend doctor looks for GPUs"
+    raise UsageError(f"device {name} is not usable here", why=f"torch sees {seen}", fix=fix)
 
 
 def make_current(device: torch.device) -> None:
@@ -137,8 +136,6 @@ def this_machine(device: str = "auto") -> Machine:
         if found is not None:
             return Machine("cuda", found)
     free = int(min(psutil.virtual_memory().available, _group_memory(_GROUPS)))
-    if device == "mps":
-        return Machine("mps", free)
     return Machine("cpu", free, multiplies_bfloat16())
 
 
@@ -148,7 +145,7 @@ def may_be_cuda(device: str) -> bool:
 
 
 def device_kind(device: str = "auto") -> str:
-    """What `device` means without its number, without importing torch: cpu, cuda or mps."""
+    """What `device` means without its number, without importing torch: cpu or cuda."""
     return this_machine().device if device == "auto" else device.partition(":")[0]
 
 

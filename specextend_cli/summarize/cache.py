@@ -99,7 +99,7 @@ class Run:
     """One finished summary. `made` is seconds since 1970.
 
     `read` counts the tokens of prompts, `busy` the seconds of reading and decoding, without loading anything, `reading`
-    those of reading alone; `device` is "cpu", "cuda" or "mps", `directory` the one in which the run was started.
+    those of reading alone; `device` is "cpu" or "cuda", `directory` the one in which the run was started.
     `quotes` has the passage of every citation as it stood in the document, by its start there.
     """
 

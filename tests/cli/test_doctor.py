@@ -65,7 +65,6 @@ def test_no_compiler(findings, monkeypatch):
         (None, "12.8", "torch for CUDA 12.8 takes gigabytes for nothing", "whl/cpu"),
         ("NVIDIA H100, 80 GB", None, "which torch cannot use: it is built without CUDA", "pypi.org"),
         ("NVIDIA H100, 80 GB", "12.8", "NVIDIA H100, 80 GB", ""),
-        ("Apple GPU", None, "Apple GPU", ""),
     ],
 )
 def test_a_torch_that_does_not_suit_the_machine(findings, monkeypatch, gpu, cuda, found, fix):

@@ -46,7 +46,8 @@ summarize absent --model broken.toml | broken.toml: window.chunk:
 summarize absent --model ollama:../x | 'ollama:../x' names no model of ollama
 summarize absent --temperature inf | --temperature inf is no temperature
 summarize absent --temperature -1 | invalid value for '--temperature': it should be greater than or
-summarize absent --device tpu | there is no device 'tpu'
+summarize absent --device tpu | device tpu is not usable here
+summarize absent --device mps | device mps is not usable here
 summarize absent --draft mine | invalid value for '--draft': 'mine' is not one of 'none',
 summarize absent --draft lm | preset smollm2-135m has no draft model
 summarize absent --batch 0 | invalid value for '--batch': it should be greater than or equal

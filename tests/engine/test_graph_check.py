@@ -350,7 +350,6 @@ def test_preferred_back_ends_by_device_and_packages(monkeypatch: pytest.MonkeyPa
     assert preferred(torch.device("cuda")) == ("torch",)
     assert preferred(torch.device("cuda"), "flash_attn") == ("flash_attn",)
     assert preferred(CPU) == ("split",)
-    assert preferred(torch.device("mps")) == ("torch",)
     assert preferred(CPU, "reference") == ("reference",)
 
 

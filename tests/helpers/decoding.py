@@ -80,7 +80,6 @@ DRAFTERS: dict[str, Make] = {
     "eagle3": lambda target, retrieval: eagle("eagle3", target, retrieval),
     "eagle3-window": lambda target, retrieval: eagle("eagle3", target, retrieval, window=32),
     "eagle3.1": lambda target, retrieval: eagle("eagle3.1", target, retrieval),
-    "eagle3-sliding": lambda target, retrieval: eagle("eagle3", target, retrieval, sliding_window=128),
     "blend-eagle": lambda target, retrieval: BlendDrafter(
         [
             eagle("eagle1", target, retrieval),
@@ -96,13 +95,11 @@ FAMILY_DRAFTERS: dict[str, Make] = {
 }
 
 
-def eagle(
-    name: str, target: Target, retrieval: Retrieval, *, window: int | None = None, **changes: object
-) -> EagleDrafter:
+def eagle(name: str, target: Target, retrieval: Retrieval, *, window: int | None = None) -> EagleDrafter:
     """A head of the target's width, where the target is."""
     width = target.lm.config.hidden_size
     sizes = {"target_hidden": width} if name.startswith("eagle3") else {"target_hidden": width, "hidden": width}
-    head = tiny_head(name, **sizes, **changes).to(target.lm.device)
+    head = tiny_head(name, **sizes).to(target.lm.device)
     return EagleDrafter(head, target, retrieval, window=window)
 
 

@@ -111,9 +111,9 @@ def specforge(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
 
 
 def speculators_window(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
-    """All keys of a newer one: Qwen3's norms of queries and keys, a sliding window, one norm before fc, feedback."""
+    """All keys of a newer one: Qwen3's norms of queries and keys, a window (ignored), one norm before fc, feedback."""
     rope = {"rope_type": "default", "rope_theta": 1000000.0}
-    changes = {"norm_before_fc": True, "feeds_normed": True, "sliding_window": 2048, "rope": rope}
+    changes = {"norm_before_fc": True, "feeds_normed": True, "rope": rope}
     head = tiny_head("eagle3-qk-norm", embedding=vocabulary, **changes)
     save(head, directory / "model.safetensors", "layers.0.")
     layer = {**SIZES, "vocab_size": vocabulary, "model_type": "qwen3", "rope_parameters": rope, "head_dim": 16}

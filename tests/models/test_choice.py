@@ -54,7 +54,6 @@ BEST = [
     ("cuda", 2, 12_000, None),
     # the document's size does not matter on a GPU
     ("cuda", 24, 500_000, "8b"),
-    ("mps", 12, 500_000, "8b-4bit"),
     # processors: memory, and ten minutes
     ("cpu", 64, 2_000, "30b-a3b"),
     ("cpu", 64, 7_000, "4b"),
@@ -114,15 +113,15 @@ def test_unknown_sizes_are_never_taken_and_unknown_speeds_do_not_matter() -> Non
 
 def test_what_keeps_a_preset_from_a_machine_whatever_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     large, small, packed = (load_preset(name) for name in ("qwen3-8b-eagle3", "qwen3-8b-4bit-eagle3", "smollm3-3b"))
-    cpu, mps, gpu = (Machine(device, 10**12) for device in ("cpu", "mps", "cuda"))
+    cpu, gpu = (Machine(device, 10**12) for device in ("cpu", "cuda"))
     assert hindrance(cpu, large) == ("qwen3-8b-eagle3", "for GPUs", "")
-    assert hindrance(cpu, small) == hindrance(mps, small) == ("qwen3-8b-4bit-eagle3", "for NVIDIA GPUs", "")
+    assert hindrance(cpu, small) == ("qwen3-8b-4bit-eagle3", "for NVIDIA GPUs", "")
     for installed in (None, "bitsandbytes"):
         monkeypatch.setattr("specextend_cli.models.choice.find_spec", lambda name, it=installed: it)
         found = hindrance(gpu, small)
         assert found is None if installed else found is not None and "[quantized]" in found.detail
-    assert not any(hindrance(machine, packed) for machine in (cpu, mps, gpu))
-    assert hindrance(gpu, large) is hindrance(mps, large) is None
+    assert not any(hindrance(machine, packed) for machine in (cpu, gpu))
+    assert hindrance(gpu, large) is None
 
 
 def test_expected_seconds_grow_with_the_document_and_the_model() -> None:

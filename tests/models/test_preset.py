@@ -78,7 +78,7 @@ def test_heads_of_short_training_never_see_more_than_they_were_trained_on() -> N
         (END, HEAD + WHEEL + HASHES, "draft: a head comes from the hub", "change"),
         (END, "[draft.shape]\nweights = 9\n", "draft: [draft.shape] has the sizes", "change"),
         (END, '[draft]\nkind = "blend"\nof = ["assistant", "eagle"]\n', "draft: a draft has one source", "change"),
-        (END, "[decoding]\ntop_p = 2\n", "decoding: top_p must be above 0 and at most 1", "change"),
+        (END, "[decoding]\ntop_k = 40\n", "decoding.top_k: unknown key", "remove"),
         (END, "[retrieval]\nlayers = []\n", "retrieval: layers must name a layer", "change"),
         (END, "[retrieval]\nlayers = [1.5]\n", "retrieval.layers.0: Input should be a valid", "change"),
         (END, "[retrieval]\ntop_k = 0\n", "top_k under [retrieval]", "change"),

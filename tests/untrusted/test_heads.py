@@ -35,7 +35,7 @@ from tests.helpers.published_heads import (
 
 Settings = dict[str, Any]
 Layout = Callable[[Path], object]
-NAN, FLAG, WINDOW = math.nan, (False, True), "sliding_window"
+NAN, FLAG = math.nan, (False, True)
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,7 @@ SIZES = {
 NO_NUMBERS: list[Any] = ["64", "many", 64.5, True, [64], {"a": 1}, -64, 0, 10**30, NAN]
 NO_FLAGS: list[Any] = ["true", "no", "", 0, 1, [], {}]  # `bool("false")` is True
 FLAGS = ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "tie_word_embeddings"]
-FLAGS += ["qkv_bias", "bias", "use_sliding_window", "use_aux_hidden_state"]
-SLIDING = {"layer_types": ["sliding_attention"]}
+FLAGS += ["qkv_bias", "bias", "use_aux_hidden_state"]
 
 
 def scaled(**settings: Any) -> Settings:
@@ -90,20 +89,14 @@ REFUSED: list[tuple[Layout, Settings, str]] = [
     *((safeailab_3, {key: value}, "") for key, value in SIZES.items()),  # they contradict the tensors
     *((speculators, {key: value}, "") for key, value in SIZES.items()),
     (angelslim, {"num_hidden_layers": 2}, "num_hidden_layers 2, it has 1"),
-    (angelslim, {"layer_types": ["chunked_attention"]}, "one kind"),
+    (angelslim, {"layer_types": ["chunked_attention"]}, "layer_types"),
     (bare, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),  # no embedding of its own would tell
     (safeailab_3, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),
     (yarn, {"qkv_bias": True}, "q_proj.bias"),
     (bare, {"norm_before_fc": False}, "input_norm"),
     (speculators, {"fc_norm": False}, "fc_norm"),
     # Attention that is not known here.
-    *((speculators, {**SLIDING, "sliding_window": value}, "") for value in (64, "512", True, 512.0)),
-    (speculators, SLIDING, ""),
-    (speculators, {"layer_types": ["chunked_attention"]}, ""),
-    (speculators, {"layer_types": "sliding_attention"}, ""),
-    (speculators, {"layer_types": [["sliding_attention"]], "sliding_window": 512}, ""),
-    (speculators, {"sliding_window": 64}, ""),
-    (speculators, {"sliding_window": 64, "use_sliding_window": True}, ""),
+    *((speculators, {"layer_types": kinds}, "") for kinds in ("full_attention", [["full_attention"]], ["conv"])),
     (speculators, {"attention_chunk_size": 64}, ""),
     (speculators, {"model_type": "gemma"}, ""),
     (speculators, {"partial_rotary_factor": 0.5}, ""),
@@ -167,16 +160,13 @@ ACCEPTED: list[tuple[Layout, Settings, str, object]] = [
     # An older flag of SpecForge's: without norms of the target's states, it is the norm before lm_head.
     *((specforge, {"norm_output": said}, "feeds_normed", False) for said in (False, True)),
     *((layout, {"norm_output": said}, "feeds_normed", said) for said in FLAG for layout in (speculators, specforge_31)),
-    (speculators, {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 512}, WINDOW, 512),
-    (speculators, {"sliding_window": 512}, WINDOW, 512),
-    (speculators, {"sliding_window": 512, "use_sliding_window": True}, WINDOW, 512),
-    (speculators, {"layer_types": ["full_attention"], "sliding_window": None}, WINDOW, None),
-    (speculators, {"sliding_window": 64, "use_sliding_window": False}, WINDOW, None),
-    (speculators, {"sliding_window": 64, "layer_types": ["full_attention"]}, WINDOW, None),
-    (speculators, {"model_type": "qwen3", "partial_rotary_factor": 1.0}, WINDOW, None),
-    # A copy of its target's: more layers than a head can have, and a window that its layers never look at.
-    (safeailab_3, {"num_hidden_layers": 32, "sliding_window": 4096, "model_type": "mistral"}, WINDOW, None),
-    (angelslim, {"rms_norm_eps": None, "hidden_act": None}, WINDOW, None),
+    # Windows are not used, and may say anything.
+    (speculators, {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": "x"}, "layers", 1),
+    (speculators, {"sliding_window": 64, "use_sliding_window": 3}, "layers", 1),
+    (speculators, {"model_type": "qwen3", "partial_rotary_factor": 1.0}, "layers", 1),
+    # A copy of its target's: more layers than a head can have.
+    (safeailab_3, {"num_hidden_layers": 32, "sliding_window": 4096, "model_type": "mistral"}, "layers", 1),
+    (angelslim, {"rms_norm_eps": None, "hidden_act": None}, "eps", 1e-6),
     (speculators, {IDS: []}, "feature_layers", default_layers(3)),
     (angelslim, {"eagle_config": {"norm_before_residual": True}}, "norm_before_residual", True),
     (
@@ -185,7 +175,7 @@ ACCEPTED: list[tuple[Layout, Settings, str, object]] = [
         "norm_before_residual",
         False,
     ),
-    (angelslim, {"eagle_config": None, "transformer_layer_config": None}, WINDOW, None),
+    (angelslim, {"eagle_config": None, "transformer_layer_config": None}, "layers", 1),
     (angelslim, SILENT, "rope", {"rope_type": "default", "rope_theta": 500.0}),
 ]
 

@@ -36,12 +36,10 @@ class ModelDrafter(SuspendableDrafter):
     With a `window`, the prompt is read in chunks that see only the `window` tokens before them, at positions that the
     model was trained for. Where it `reads` states of the target, row i of its cache stands for that at position i,
     which is known together with token i + 1. `vocabulary` maps the draft's token ids to the target's, where they
-    differ. A draft attends to `most` positions at most, its own included; None: any number. `is_self`: the model is the
-    target, which computes the committed tokens' keys itself.
+    differ. `is_self`: the model is the target, which computes the committed tokens' keys itself.
     """
 
     vocabulary: Tensor | None = None
-    most: int | None = None
     is_self = False
 
     def __init__(
@@ -135,7 +133,6 @@ class ModelDrafter(SuspendableDrafter):
         if self._in_prompt:
             working.choose(None)
             self._in_prompt = False
-        self._leave_room(len(tokens) + shape.depth)
         if self.is_self:
             working.follow()
         drafts = self.model.runner.drafts
@@ -177,13 +174,8 @@ class ModelDrafter(SuspendableDrafter):
 
     def _follow(self, tokens: Tensor) -> None:
         """Read committed tokens over the working set."""
-        self._leave_room(len(tokens))
         self._remember(tokens, self.working.positions(len(tokens)), self.working.cache)
         self._commit(len(tokens))
-
-    def _leave_room(self, tokens: int) -> None:
-        if self.most is not None:
-            self.working.clip(max(self.most - tokens, 1))
 
     def _commit(self, tokens: int) -> None:
         """Keep the rows of pending tokens; those of the target's own keys are dropped with the tree."""
@@ -229,19 +221,13 @@ class EagleDrafter(ModelDrafter):
     """A head continues the target's own states; so does the target's multi-token prediction layer.
 
     Row i of its cache joins the target's state at position i with token i + 1, so rows are positions. States are the
-    target's at committed positions and the head's own after them. For `window` see `ModelDrafter`. The working set of
-    a head with a sliding window is no larger than that.
+    target's at committed positions and the head's own after them. For `window` see `ModelDrafter`.
     """
 
     def __init__(self, head: EagleHead, target: Target, config: Retrieval, *, window: int | None = None) -> None:
         self.head = head.eval()
         self.name = "mtp" if isinstance(head, MtpHead) else "eagle3" if head.config.generation == 3 else "eagle"
         self.vocabulary = head.vocabulary
-        self.most = head.config.sliding_window
-        if self.most is not None:
-            config = config.within(self.most)
-            if head.config.layers > 1:  # the first layer's keys do not depend on what a token sees
-                window = min(window or self.most, self.most // 2)  # a chunk sees itself and as much before it
         working = WorkingSet(head.new_cache, config, frequencies=head.rotary.inv_freq)
         layers = head.config.feature_layers
         super().__init__(head, target, working, backend=target.lm.backend, reads=layers, window=window)

@@ -94,11 +94,6 @@ class WorkingSet:
         self.cache.append(rows)
         self._chosen = chosen
 
-    def clip(self, most: int) -> None:
-        """Drop the oldest positions of a working set of more than `most`, and a few more, so as to do it rarely."""
-        if self.cache.length > most:
-            self.show(self.visible[-max(most - most // 8, 1) :])
-
     def choose(self, scores: Tensor | None) -> None:
         """Show the positions that the policy chooses by the target's attention."""
         if self._is_shared:
