@@ -17,6 +17,7 @@ class Sampling:
     """
 
     temperature: float = 0.0
+    top_p: float = 1.0
     repetition_penalty: float = 1.0
     no_repeat_ngram: int = 0
     seed: int = 0
@@ -25,6 +26,8 @@ class Sampling:
         _check_at_least(self, temperature=0, no_repeat_ngram=0, seed=0)
         if not self.repetition_penalty > 0:
             raise ValueError(f"repetition_penalty must be above 0, not {self.repetition_penalty}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p}")
 
     @property
     def looks_back(self) -> bool:

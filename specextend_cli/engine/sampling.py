@@ -15,6 +15,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from transformers import TopPLogitsWarper
 
 from specextend_cli.engine import native
 from specextend_cli.engine.config import Sampling
@@ -85,7 +86,10 @@ class Sampler:
         logits = logits.float()
         if self.config.greedy:
             return logits
-        probabilities = (logits / self.config.temperature).softmax(-1)
+        logits = logits / self.config.temperature
+        if self.config.top_p < 1:
+            logits = TopPLogitsWarper(self.config.top_p)(None, logits)  # type: ignore[arg-type]  # no ids are read
+        probabilities = logits.softmax(-1)
         if tree is None:
             positions = list(zip(self._seeds, self._emitted, strict=True))
         else:

@@ -38,7 +38,7 @@ from specextend_cli.summarize.prompts import Prompt
 from specextend_cli.summarize.sentences import Sentences
 
 _PATIENCE = 30.0  # seconds of reading before what was read is written: what is lost when a slow machine is stopped
-_TEMPERATURE, _PENALTY = 0.6, 0.1  # of a retry; each adds so much to the repetition penalty
+_TEMPERATURE, _TOP_P, _PENALTY = 0.7, 0.9, 0.1  # of a retry; each adds so much to the repetition penalty
 
 
 class TextStream:
@@ -148,6 +148,7 @@ class TextGenerator:
         new = replace(
             old,
             temperature=max(old.temperature, _TEMPERATURE),
+            top_p=min(old.top_p, _TOP_P),
             repetition_penalty=max(old.repetition_penalty, 1.0) + attempt * _PENALTY,
             seed=old.seed + attempt,
         )

@@ -25,7 +25,7 @@ from tests.helpers.decoding import run as decoded
 SAMPLINGS = {
     "greedy": Sampling(),
     "penalties": Sampling(repetition_penalty=1.3, no_repeat_ngram=3),
-    "sampled": Sampling(temperature=0.9, seed=3),
+    "sampled": Sampling(temperature=0.9, top_p=0.95, seed=3),
 }
 
 

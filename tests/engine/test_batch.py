@@ -24,7 +24,7 @@ from tests.helpers.pretend_device import PretendDevice
 KINDS = {
     "greedy": Sampling(),
     "penalty": Sampling(repetition_penalty=1.5),
-    "sampled": Sampling(temperature=0.8),
+    "sampled": Sampling(temperature=0.8, top_p=0.9),
     "bonus": Sampling(repetition_penalty=0.7),
     "1-gram": Sampling(no_repeat_ngram=1),
     "everything": Sampling(temperature=1.2, repetition_penalty=1.3, no_repeat_ngram=3),

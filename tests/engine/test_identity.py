@@ -105,7 +105,7 @@ def test_a_batch_equals_generate(name: str, slots: int) -> None:
 SAMPLINGS = {
     "greedy": Sampling(),
     "penalized": Sampling(repetition_penalty=1.3, no_repeat_ngram=2),
-    "sampled": Sampling(temperature=0.8, seed=11, repetition_penalty=1.1, no_repeat_ngram=3),
+    "sampled": Sampling(temperature=0.8, top_p=0.95, seed=11, repetition_penalty=1.1, no_repeat_ngram=3),
 }
 
 

@@ -35,9 +35,9 @@ def test_penalties_use_each_node_s_own_past(tree: DraftTree, past: list[int], ng
 def test_samples_are_those_of_the_softmax() -> None:
     """Every drafter's samples are those of plain decoding, token for token: tests/engine/test_identity.py."""
     logits, n = torch.tensor([[1.0, 0.2, -0.5, 0.9, 3.0, -2.0]]), 2000
-    weights = [math.exp(logit / 1.7) for logit in logits[0].tolist()]
-    expected = {token: weight / sum(weights) for token, weight in enumerate(weights)}
-    samplers = [Sampler(Sampling(temperature=1.7, seed=seed), torch.device("cpu")) for seed in range(n)]
+    weights = {token: math.exp(logits[0, token] / 1.7) for token in (0, 1, 3, 4)}  # nine tenths, with the fourth
+    expected = {token: weight / sum(weights.values()) for token, weight in weights.items()}
+    samplers = [Sampler(Sampling(temperature=1.7, top_p=0.9, seed=seed), torch.device("cpu")) for seed in range(n)]
     observed = Counter(int(sampler.choose(logits)[0]) for sampler in samplers)
     assert observed.keys() == expected.keys()
     chi_square = torch.tensor(sum((observed[key] - n * p) ** 2 / (n * p) for key, p in expected.items()))
@@ -54,7 +54,7 @@ def test_ties_go_to_the_first_token(vocabulary: int) -> None:
     assert sampler.choose(logits).tolist() == expected
 
 
-@pytest.mark.parametrize("bad", [{"temperature": -1}, {"repetition_penalty": 0}])
+@pytest.mark.parametrize("bad", [{"temperature": -1}, {"top_p": 0}, {"repetition_penalty": 0}])
 def test_impossible_settings_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ValueError):
         Sampling(**bad)

@@ -63,7 +63,7 @@ Record: TypeAlias = dict[str, list[int]]
 NEW_TOKENS = 24
 SAMPLINGS = {
     "greedy": Sampling(),
-    "sampled": Sampling(0.8, repetition_penalty=1.1, no_repeat_ngram=6, seed=7),
+    "sampled": Sampling(0.8, top_p=0.95, repetition_penalty=1.1, no_repeat_ngram=6, seed=7),
 }
 PAIR = "smollm2-135m"
 TRAINED, LONG = 8192, 16384

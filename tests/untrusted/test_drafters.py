@@ -54,7 +54,7 @@ def expected() -> list[int]:
 
 SAMPLINGS = [
     Sampling(),
-    *(Sampling(temperature=0.9, seed=seed, repetition_penalty=1.1) for seed in range(5)),
+    *(Sampling(temperature=0.9, top_p=0.9, seed=seed, repetition_penalty=1.1) for seed in range(5)),
 ]
 
 

@@ -75,7 +75,7 @@ def test_every_public_version_is_taken(version: str, tmp_path: Path) -> None:
     assert source.requirement == f"tiny-parcel=={version}"
 
 
-NUMBERS = ["temperature", "repetition_penalty"]
+NUMBERS = ["temperature", "repetition_penalty", "top_p"]
 TABLES = [(f"[decoding]\n{key} = {value}", key) for key in NUMBERS for value in ("inf", "nan", "-inf", "-1.0", "1e400")]
 NESTED = ["[" * 100_000, "x = " + "[" * 5_000 + "]" * 5_000, "x = " + '{"a"=' * 3_000]
 
