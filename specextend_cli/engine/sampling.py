@@ -88,7 +88,7 @@ class Sampler:
             return logits
         logits = logits / self.config.temperature
         if self.config.top_p < 1:
-            logits = TopPLogitsWarper(self.config.top_p)(None, logits)  # type: ignore[arg-type]  # no ids are read
+            logits = TopPLogitsWarper(self.config.top_p)(None, logits)  # no ids are read
         probabilities = logits.softmax(-1)
         if tree is None:
             positions = list(zip(self._seeds, self._emitted, strict=True))
