@@ -1,8 +1,7 @@
-"""TOML: the standard library's reader, which Python 3.10 has not, and values as they are written."""
+"""TOML: the standard library's reader, which Python 3.10 has not."""
 
 from __future__ import annotations
 
-import json
 import sys
 
 if sys.version_info >= (3, 11):
@@ -10,9 +9,4 @@ if sys.version_info >= (3, 11):
 else:
     from tomli import TOMLDecodeError, loads
 
-__all__ = ["TOMLDecodeError", "loads", "written"]
-
-
-def written(value: object) -> str:
-    """A string, number, truth value or list of them; JSON's are TOML's, with DEL escaped."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+__all__ = ["TOMLDecodeError", "loads"]

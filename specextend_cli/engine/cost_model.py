@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import log2
 from typing import NamedTuple
+
+import numpy as np
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Of trees whose verification is timed separately."""
@@ -72,11 +73,11 @@ class CostModel:
         costs = self._fitted.get(_context(length))
         if costs is None:
             costs = self._fitted[_context(length)] = _ascending(sorted(self._trusted(length)))
-        last = costs[-1]
-        more = self.share(length) * costs[0].seconds if sizes[-1] > last.nodes else 0.0
+        most = costs[-1].nodes
+        more = self.share(length) * costs[0].seconds if sizes[-1] > most else 0.0
+        within = np.interp(sizes, [cost.nodes for cost in costs], [cost.seconds for cost in costs]).tolist()
         return [
-            self._pace * (_between(costs, nodes) if nodes < last.nodes else last.seconds + (nodes - last.nodes) * more)
-            for nodes in sizes
+            self._pace * (seconds + max(nodes - most, 0) * more) for nodes, seconds in zip(sizes, within, strict=True)
         ]
 
     def _trusted(self, length: int) -> Iterator[_Cost]:
@@ -119,14 +120,6 @@ def _mean(pool: Sequence[_Cost]) -> float:
     """Seconds, weighed by how often they were measured; old measurements have faded."""
     weights = [min(cost.samples, 10) for cost in pool]
     return sum(weight * cost.seconds for weight, cost in zip(weights, pool, strict=True)) / sum(weights)
-
-
-def _between(costs: Sequence[_Cost], nodes: int) -> float:
-    """Seconds between two measured sizes; of fewer nodes than any, the smallest size's."""
-    if nodes <= costs[0].nodes:
-        return costs[0].seconds
-    low, high = next((low, high) for low, high in pairwise(costs) if nodes <= high.nodes)
-    return low.seconds + (high.seconds - low.seconds) * (nodes - low.nodes) / (high.nodes - low.nodes)
 
 
 def _context(length: int) -> int:

@@ -5,12 +5,13 @@ Needs neither torch nor the network.
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
 
 from specextend_cli.errors import ModelError, SpecextendError, cause
 
@@ -19,8 +20,6 @@ GGUF_NAME = "gguf.path"
 FORMATS = (("model", ".safetensors"), ("pytorch_model", ".bin"))  # in order of preference
 _LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _LARGEST = 1 << 28  # bytes of JSON; the largest published vocabularies have 40 MB
-_DEEPEST = 64  # tables within tables; transformers copies configurations recursively
-_TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
 
 
 def read_object(file: Path) -> dict[str, Any]:
@@ -32,25 +31,14 @@ def read_object(file: Path) -> dict[str, Any]:
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
     """The JSON object in a text; ValueError as `read_object`."""
-    try:
-        data = json.loads(text)
-    except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+    data = from_json(text)  # to a limited depth: transformers copies configurations recursively
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
-    level: list[Any] = [data]
-    for _ in range(_DEEPEST):
-        inner = (value.values() if isinstance(value, dict) else value for value in level)
-        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
-        if not level:
-            return data
-    raise ValueError(_TOO_DEEP)
+    return data
 
 
 def reason(error: Exception) -> str:
     """Why something was refused, in one line; of several problems that pydantic found, the first."""
-    from pydantic import ValidationError  # needed on errors only: training a new head imports no pydantic
-
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -134,7 +122,7 @@ def _read_header(file: Path, name: str) -> dict[str, Any]:
     size = file.stat().st_size
     try:
         with file.open("rb") as opened:
-            (length,) = struct.unpack("<Q", opened.read(8))
+            length = int.from_bytes(opened.read(8), "little")
             if length > min(size, _LONGEST_HEADER):
                 raise ValueError("its header is cut off, or too long")
             header = parse_object(opened.read(length))
@@ -143,7 +131,7 @@ def _read_header(file: Path, name: str) -> dict[str, Any]:
         if expected != size:
             raise ValueError(f"it has {size:,} bytes instead of {expected:,}")
         return header
-    except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise damaged(file, f"{file.name} is no safetensors file: {error}", name) from error
 
 

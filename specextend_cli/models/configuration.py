@@ -7,7 +7,6 @@ download; and `gguf`, files that may be chosen.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import platformdirs
@@ -39,7 +38,9 @@ def read_configuration() -> Configuration:
     """What the file says; the defaults where there is none. UsageError: it is not valid, with the key and the fix."""
     file = configuration_file()
     try:
-        return _parsed(file.read_text(encoding="utf-8-sig"))
+        data = toml.loads(file.read_text(encoding="utf-8-sig"))
+        found = Configuration.model_validate_json(json.dumps(data, default=str))
+        return found.model_copy(update={"model": None}) if found.model in ("", "auto") else found
     except FileNotFoundError:
         return Configuration()
     except ValidationError as error:
@@ -51,24 +52,18 @@ def read_configuration() -> Configuration:
 
 def configure(key: str, value: str | bool | None) -> None:
     """Set a key of the file, None removes it; other lines and comments stay. UsageError: it cannot be written."""
+    import tomlkit
+
     file = configuration_file().resolve()  # a link stays one
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(file.with_name(f".{file.name}.lock")):
             read_configuration()  # a file with other faults is not made worse
-            lines = file.read_text(encoding="utf-8-sig").splitlines() if file.exists() else []
-            kept = [line for line in lines if not re.match(rf"\s*(['\"]?){key}\1\s*=", line)]
-            said = [] if value is None else [f"{key} = {toml.written(value)}"]
-            text = "".join(f"{line}\n" for line in (*said, *kept))
-            _parsed(text)
-            write_whole(file, text)
+            said = tomlkit.parse(file.read_text(encoding="utf-8-sig") if file.exists() else "")
+            if value is None:
+                said.pop(key, None)
+            else:
+                said[key] = value
+            write_whole(file, said.as_string())
     except OSError as error:
         raise UsageError(f"cannot write {file}", why=cause(error)) from error
-    except (toml.TOMLDecodeError, ValidationError) as error:
-        why = f"its {key} takes several lines"
-        raise UsageError(f"{file} cannot be changed by a command", why=why, fix=f"set {key} there yourself") from error
-
-
-def _parsed(text: str) -> Configuration:
-    found = Configuration.model_validate_json(json.dumps(toml.loads(text), default=str))
-    return found.model_copy(update={"model": None}) if found.model in ("", "auto") else found

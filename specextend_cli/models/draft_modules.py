@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from specextend_cli.engine.drafters.assistant import Assistant
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
+from specextend_cli.engine.temporary import exchanged
 from specextend_cli.models.checkpoint import checked_weights, usable
 from specextend_cli.models.head_config import ASSISTANTS, is_assistant
 from specextend_cli.models.load import load_model, quiet_transformers, read_config
@@ -37,21 +37,14 @@ def load_assistant(directory: Path, target: LanguageModel, *, name: str = "NAME"
         return Assistant(model, target)
 
 
-@contextmanager
-def without_producers(config: Any) -> Iterator[None]:
+def without_producers(config: Any) -> AbstractContextManager[None]:
     """Let transformers build layers none of which has keys.
 
     From 5.23 on it asks of every model which layers the others share keys with, and refuses one without any.
     """
     kind, name = type(config), "kv_sharing_modes"
-    own = kind.__dict__.get(name)
-    if own is not None:
-        setattr(kind, name, property(lambda self: ["reuse"] * self.num_hidden_layers))
-    try:
-        yield
-    finally:
-        if own is not None:
-            setattr(kind, name, own)
+    shared = property(lambda self: ["reuse"] * self.num_hidden_layers)
+    return exchanged([(kind, name, shared)] if name in vars(kind) else [])
 
 
 def load_mtp(target: LanguageModel) -> MtpHead:
@@ -81,17 +74,11 @@ def layers_in(directory: Path) -> int:
     return len({match[1] for name in names if (match := _IN_LAYER.search(name))})
 
 
-@contextmanager
-def _told(model: Any, count: int) -> Iterator[None]:
+def _told(model: Any, count: int) -> AbstractContextManager[None]:
     """Tells transformers, while it loads, what Qwen's configurations leave out: how many such layers, of what kind."""
     config = model.config
     told: Any = copy.copy(config)
     told.num_mtp_layers = count
     if (given := getattr(config, "layer_types", None)) is not None and getattr(config, "mtp_layer_types", None) is None:
         told.mtp_layer_types = [given[-1]] * count  # as transformers takes the last layer's class for them
-    ignored = model._keys_to_ignore_on_load_unexpected
-    model.config, model._keys_to_ignore_on_load_unexpected = told, [r"^mtp\."]
-    try:
-        yield
-    finally:
-        model.config, model._keys_to_ignore_on_load_unexpected = config, ignored
+    return exchanged([(model, "config", told), (model, "_keys_to_ignore_on_load_unexpected", [r"^mtp\."])])

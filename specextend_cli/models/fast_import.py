@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
@@ -62,20 +62,14 @@ def _quickly() -> Iterator[None]:
         gc.enable()
 
 
-@contextmanager
-def _without_unused() -> Iterator[None]:
+def _without_unused() -> AbstractContextManager[None]:
     from transformers import utils
     from transformers.utils import import_utils
 
-    asked = [(place, name) for place in (utils, import_utils) for name in _UNUSED if hasattr(place, name)]
-    before = [getattr(place, name) for place, name in asked]
-    for place, name in asked:
-        setattr(place, name, bool)  # called without arguments, it says False
-    try:
-        yield
-    finally:
-        for (place, name), value in zip(asked, before, strict=True):
-            setattr(place, name, value)
+    from specextend_cli.engine.temporary import exchanged
+
+    # `bool`, called without arguments, says False.
+    return exchanged((at, name, bool) for at in (utils, import_utils) for name in _UNUSED if hasattr(at, name))
 
 
 @contextmanager

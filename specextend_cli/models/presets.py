@@ -9,7 +9,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,9 @@ def read_preset(path: Path) -> Preset:
 
 def to_toml(preset: Preset) -> str:
     """The preset as TOML, defaults included; its name is left to the file."""
-    data = preset.model_dump(mode="json", exclude_none=True, exclude={"name"})
-    return "\n".join(_table(data, ())) + "\n"
+    import tomlkit
+
+    return tomlkit.dumps(preset.model_dump(mode="json", exclude_none=True, exclude={"name"}))
 
 
 def _explain(path: Path, error: ValidationError) -> UsageError:
@@ -84,18 +85,6 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     return UsageError(
         f"{path}: {where or 'preset'}: {message}", why=f"it is {given:.120}", fix=f"change {where} in {path}"
     )
-
-
-def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:
-    """Plain values before tables, as TOML demands."""
-    if at:
-        yield f"\n[{'.'.join(at)}]"
-    for key, value in values.items():
-        if not isinstance(value, Mapping):
-            yield f"{key} = {toml.written(value)}"
-    for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _table(value, (*at, key))
 
 
 def load_preset(name_or_path: str | Path) -> Preset:

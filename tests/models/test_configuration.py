@@ -1,4 +1,4 @@
-"""The user's configuration: read with one's own errors, changed line by line, and never made invalid."""
+"""The user's configuration: read with one's own errors, changed key by key, and never made invalid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.errors import UsageError
 from specextend_cli.models.choice import Machine, candidates, ollama_models
 from specextend_cli.models.configuration import Configuration, configuration_file, configure, read_configuration
 
@@ -40,12 +39,11 @@ def test_however_a_key_is_written(file: Path, line: str, model: str | None) -> N
     assert read_configuration().model == "new"
 
 
-def test_what_takes_several_lines_is_left_to_the_user(file: Path) -> None:
-    text = 'model = """\nold"""\n'
-    file.write_text(text)
-    with pytest.raises(UsageError, match="cannot be changed by a command"):
-        configure("model", None)
-    assert file.read_text() == text
+def test_what_takes_several_lines_is_one_value(file: Path) -> None:
+    file.write_text('gguf = [  # mine\n"a"]\nmodel = """\nold"""  # why')
+    configure("model", "new")
+    configure("offer", False)
+    assert file.read_text() == 'gguf = [  # mine\n"a"]\nmodel = "new"  # why\noffer = false\n'
 
 
 def test_a_link_stays_one(file: Path, tmp_path: Path) -> None:

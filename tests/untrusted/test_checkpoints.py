@@ -96,7 +96,7 @@ DAMAGE: list[tuple[Callable[[Path], object], str]] = [
     (lambda file: os.truncate(file, file.stat().st_size - 10), "bytes instead of"),
     (lambda file: os.truncate(file, file.stat().st_size + 1), "bytes instead of"),
     *((long_header(length), "cut off, or too long") for length in (1 << 40, (1 << 64) - 1, 200_000_000)),
-    *((partial(Path.write_bytes, data=struct.pack("<Q", len(text)) + text.encode()), "nested") for text in DEEP),
+    *((partial(Path.write_bytes, data=struct.pack("<Q", len(text)) + text.encode()), "recursion") for text in DEEP),
     (Path.unlink, "a file of weights is missing"),
 ]
 
