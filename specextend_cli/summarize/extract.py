@@ -12,7 +12,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count, format_many
 from specextend_cli.summarize.citations import Citer, DocumentSentence
 from specextend_cli.summarize.events import Event, Method, OwnPart, Plan, Stage, Warned
-from specextend_cli.summarize.layout import BRIEF, Placed, QuoteLayout, mark_words
+from specextend_cli.summarize.layout import BRIEF, Placed, QuoteLayout
 from specextend_cli.summarize.ranking.candidates import candidates, speakers
 from specextend_cli.summarize.ranking.score import gain, score
 from specextend_cli.summarize.ranking.select import Choice, Selector
@@ -82,7 +82,7 @@ class Extract:
     def _select(self) -> list[Choice]:
         request = self.request
         most = BRIEF if request.style == "tldr" and not request.is_exact else None
-        mark = mark_words(request.style) + self._name_words
+        mark = (request.style == "bullets") + self._name_words  # words besides its own
         return self._selector.select(
             self._ranked[0], self.words, gain=self._gain, mark=mark, most=most, exact=request.is_exact
         )

@@ -20,11 +20,6 @@ class Placed(NamedTuple):
     text: str
 
 
-def mark_words(style: Style) -> int:
-    """How many words a sentence has in that style besides its own."""
-    return 1 if style == "bullets" else 0
-
-
 class QuoteLayout:
     """Places sentences of a document in the style that is asked for."""
 

@@ -18,7 +18,7 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.citations import Citer, Origin, document_sentences, origin_of, summarized
 from specextend_cli.summarize.events import Event, LevelWork, Method, Part, Plan, Rates, Text
-from specextend_cli.summarize.layout import BRIEF, AnswerLayout, mark_words
+from specextend_cli.summarize.layout import BRIEF, AnswerLayout
 from specextend_cli.summarize.prompts import Prompt, PromptBuilder
 from specextend_cli.summarize.request import (
     SHARE,
@@ -52,7 +52,7 @@ class _Limit:
 
     def __init__(self, request: Request, words: int) -> None:
         self._exact, self._words = request.is_exact, words
-        self._mark = mark_words(request.style)
+        self._mark = int(request.style == "bullets")  # words besides its own
         self._sentences = BRIEF if request.style == "tldr" else inf
         self._written = 0
         self._allowed = 0.0
