@@ -24,8 +24,8 @@ from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _aten = torch.ops.aten
 HALVES = (torch.float16, torch.bfloat16)
-Kernel: TypeAlias = Literal["cudnn", "flash", "efficient"]
-"""torch's on GPUs: cuDNN's, FlashAttention-2, the memory-efficient one."""
+Kernel: TypeAlias = Literal["cpu", "cudnn", "flash", "efficient"]
+"""torch's: that for CPUs; on GPUs cuDNN's, FlashAttention-2, the memory-efficient one."""
 _PIECE = 512  # tokens
 _MULTIPLE = 8  # numbers, by which kernels on GPUs read heads; others are padded with zeros (OpenLLaMA 3B has 100)
 _WIDEST = 256  # numbers of a head that FlashAttention takes
@@ -45,23 +45,13 @@ def capability(device: torch.device) -> int:
     return torch.cuda.get_device_capability(device)[0] if is_gpu else 0
 
 
-def flash(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    scale: float,
-    *,
-    causal: bool = False,
-    mask: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """torch's flash kernels: q [b, h, m, d]; k, v [b, h, T, d] -> out [b, h, m, d], log-sum-exp [b, h, m] (float32).
+def flash(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool = False) -> tuple[Tensor, Tensor]:
+    """torch's flash kernels: q [1, H, n, d]; k, v [1, H_kv, T, d] -> out [1, H, n, d], log-sum-exp [1, H, n] (float32).
 
-    `mask` is added to the scores, [b, 1 or h, m, T]; on CPUs only.
+    cuDNN's takes heads as they are. Others get those that share a key head as rows of one; in causal order, side by
+    side over a view of it.
     """
-    if q.device.type == "cpu":
-        out, lse = _aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
-        return out, lse.float()
-    if spare := -q.shape[3] % _MULTIPLE:
+    if q.device.type != "cpu" and (spare := -q.shape[3] % _MULTIPLE):
         q, k, v = (pad(rows, (0, spare)) for rows in (q, k, v))
         out, lse = flash(q, k, v, scale, causal=causal)
         return out[..., :-spare], lse
@@ -72,15 +62,20 @@ def flash(
             raise
         except RuntimeError as error:  # it may refuse a size, though it is right at the one that was compared
             _failures[q.device, q.dtype, q.shape[3]] = str(error)
-        k, v = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (k, v))
         kernel = "flash"
-    if kernel == "flash":
-        out, lse, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
+    if causal:
+        groups = q.shape[1] // k.shape[1]
+        k, v = (rows.transpose(0, 1).expand(-1, groups, -1, -1) for rows in (k, v))
+    folded = q.reshape(*k.shape[:2], -1, q.shape[3])
+    if kernel == "cpu":
+        out, lse = _aten._scaled_dot_product_flash_attention_for_cpu(folded, k, v, 0.0, causal, scale=scale)
+    elif kernel == "flash":
+        out, lse, *_ = _aten._scaled_dot_product_flash_attention(folded, k, v, 0.0, causal, False, scale=scale)
     else:
-        # It pads its log-sum-exp to 32 rows.
-        out, lse, *_ = _aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
-        lse = lse[..., : q.shape[2]]
-    return out, lse.float()
+        attend = _aten._scaled_dot_product_efficient_attention
+        out, lse, *_ = attend(folded, k, v, None, True, 0.0, causal, scale=scale)
+        lse = lse[..., : folded.shape[2]]  # it is padded to 32 rows
+    return out.reshape(q.shape), lse.reshape(q.shape[:3]).float()
 
 
 def take_failure() -> str:
@@ -101,6 +96,8 @@ def _kernel_for(q: Tensor, k: Tensor) -> Kernel:
     On Hopper and later cuDNN's is twice as fast as torch's, by the H100. It prepares itself anew for every size, in
     milliseconds, so it is used for whole pieces of a prompt only.
     """
+    if q.device.type == "cpu":
+        return "cpu"
     if q.dtype not in HALVES:
         return "efficient"
     n, total, d = q.shape[2], k.shape[2], q.shape[3]
@@ -184,35 +181,24 @@ def _waves(shape: tuple[int, ...], step: float, device: torch.device) -> Tensor:
 
 
 def hybrid(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    scale: float,
-    tree_mask: Tensor | None,
-    softmax: SoftmaxOptions = PLAIN,
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
     """See `Backend`. Never materializes anything of size n x T."""
     n, total = q.shape[2], k.shape[2]
     if softmax.softcap is not None:
         return _in_blocks(q, k, v, scale, tree_mask, softmax)
     if n == 1 and (tree_mask is None or tree_mask.shape[1] == 1):
-        # Plain decoding: the one query sees every key.
-        out, lse = flash(_fold(q, k), k, v, scale)
-        return softmax.join(out.reshape(q.shape), lse.reshape(q.shape[:3]))[0]
+        return softmax.join(*flash(q, k, v, scale))[0]  # plain decoding: the one query sees every key
     prefix = total - (n if tree_mask is None else tree_mask.shape[1])
     k_tree, v_tree = k[:, :, prefix:], v[:, :, prefix:]
     if tree_mask is None:
-        out, lse = _causal(q, k_tree, v_tree, scale)
+        out, lse = flash(q, k_tree, v_tree, scale, causal=True)
     else:
         out, lse = masked(q, k_tree, v_tree, scale, tree_mask)
     out, lse = softmax.join(out, lse)
     if prefix == 0:
         return out.to(q.dtype)
-    keys, values = k[:, :, :prefix], v[:, :, :prefix]
-    # cuDNN takes heads as they are.
-    queries = q if _kernel_for(q, keys) == "cudnn" else _fold(q, k)
-    dense, dense_lse = flash(queries, keys, values, scale)
-    return merge(dense.reshape(q.shape), dense_lse.reshape(lse.shape), out, lse).to(q.dtype)
+    return merge(*flash(q, k[:, :, :prefix], v[:, :, :prefix], scale), out, lse).to(q.dtype)
 
 
 def merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Tensor:
@@ -232,18 +218,3 @@ def _in_blocks(
         mask = None if tree_mask is None else tree_mask[start:end]
         out.append(reference(q[:, :, start:end], k[:, :, :seen], v[:, :, :seen], scale, mask, softmax))
     return torch.cat(out, 2)
-
-
-def _fold(q: Tensor, k: Tensor) -> Tensor:
-    """[1, H, n, d] -> [1, H_kv, G * n, d]."""
-    return q.reshape(1, k.shape[1], -1, q.shape[3])
-
-
-def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """A prefill chunk over itself. Heads of a group lie side by side over a stride-0 view of their key head."""
-    if _kernel_for(q, k) == "cudnn":
-        return flash(q, k, v, scale, causal=True)
-    by_group = (k.shape[1], q.shape[1] // k.shape[1], q.shape[2], q.shape[3])
-    grouped_k, grouped_v = k.transpose(0, 1).expand(by_group), v.transpose(0, 1).expand(by_group)
-    out, lse = flash(q.reshape(by_group), grouped_k, grouped_v, scale, causal=True)
-    return out.reshape(q.shape), lse.reshape(q.shape[:3])

@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from specextend_cli.engine import native
-from specextend_cli.engine.attention.hybrid import flash, hybrid
+from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.native.kernels import FORMATS, attend, attend_causal
 
@@ -37,7 +37,8 @@ def split_kv(
         return attend(q, k, v, scale, additive(tree_mask))
     heads = k.shape[1]
     mask = None if tree_mask is None else _over_all(tree_mask, q.shape[1] // heads, k.shape[2], q.dtype)
-    return flash(q.reshape(1, heads, -1, q.shape[3]), k, v, scale, mask=mask)[0].reshape(q.shape)
+    folded = q.reshape(1, heads, -1, q.shape[3])
+    return scaled_dot_product_attention(folded, k, v, attn_mask=mask, scale=scale).reshape(q.shape)
 
 
 @lru_cache(maxsize=1)  # all layers share it
