@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import WORDS, Recurrence
-from specextend_cli.engine.cuda.ops import Level, Rope
+from specextend_cli.engine.cuda.ops import Level
 from specextend_cli.engine.decoder import Norm
 from specextend_cli.engine.tree import DraftTree
 from tests.helpers import torch_kernels
@@ -71,7 +71,7 @@ def test_rotation_and_storing(device: str, dtype: torch.dtype, sequences: int, d
     positions = torch.randint(0, 3000, (rows,), generator=torch.Generator().manual_seed(6)).to(device)
     for rotated in (d, d // 2, 0):
         angles = 10000.0 ** (-torch.arange(0, rotated, 2) / max(rotated, 1))
-        rope = Rope(torch.cat((angles, torch.tensor([1.1]))).to(device), rotated)
+        turns = torch.cat((angles, torch.tensor([1.1]))) if rotated else None
         for pair in (None, norms):
             found = []
             for module in (ops, torch_kernels):
@@ -79,8 +79,8 @@ def test_rotation_and_storing(device: str, dtype: torch.dtype, sequences: int, d
                 buffer = torch.zeros(2, layers, sequences, kv_heads, capacity, d, dtype=dtype, device=where)
                 place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4]], device=where)
                 own = None if pair is None else tuple(Norm(norm.weight.to(where), norm.epsilon) for norm in pair)
-                turns = Rope(rope.turns.to(where), rotated)
-                given = (qkv.to(where), heads, kv_heads, turns, own, place, starts.to(where), positions.to(where), 1)
+                there = None if turns is None else turns.to(where)
+                given = (qkv.to(where), heads, kv_heads, there, own, place, starts.to(where), positions.to(where), 1)
                 found.append((module.rope_and_store(*given), buffer))
             (ours, cache), (theirs, expected) = found
             check_near(ours, theirs)

@@ -19,10 +19,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.triton_tree import Placed
+from specextend_cli.engine.attention.triton_tree import Placed, Window
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import WORDS, GraphInputs, Recurrence
-from specextend_cli.engine.cuda.ops import Level, Rope
+from specextend_cli.engine.cuda.ops import Level
 from specextend_cli.engine.decoder import Norm
 from tests.helpers.pretend_device import Pretend
 
@@ -75,7 +75,7 @@ def _inner(leaf: Any) -> Any:
 
 def _outer(leaf: Any) -> Any:
     if isinstance(leaf, tuple):
-        return tuple(map(_outer, leaf))
+        return type(leaf)(*map(_outer, leaf)) if hasattr(leaf, "_fields") else tuple(map(_outer, leaf))
     return Pretend(leaf) if isinstance(leaf, Tensor) else leaf
 
 
@@ -111,7 +111,7 @@ def rope_and_store(
     qkv: Tensor,
     heads: int,
     kv_heads: int,
-    rope: Rope,
+    turns: Tensor | None,
     norms: tuple[Norm, Norm] | None,
     place: Tensor,
     starts: Tensor,
@@ -122,10 +122,9 @@ def rope_and_store(
     q, k, v = qkv.view(rows, heads + 2 * kv_heads, -1).split((heads, kv_heads, kv_heads), 1)
     if norms is not None:
         q, k = _normed(q, norms[0]), _normed(k, norms[1])
-    half = rope.rotated // 2
-    if half:
-        *_, scale = rope.turns
-        angles = positions[:, None, None].float() * rope.turns[:half]
+    if turns is not None:
+        half, scale = len(turns) - 1, turns[-1]
+        angles = positions[:, None, None].float() * turns[:half]
         cos, sin = ((turn * scale).to(q.dtype).float() for turn in (angles.cos(), angles.sin()))
 
         def turned(x: Tensor) -> Tensor:
@@ -188,7 +187,7 @@ def _bits(words: Tensor, tree: int) -> Tensor:
     return (words[:, slots // 64] >> slots % 64 & 1).bool()
 
 
-def first_keys(window: int, n: int, lengths: Tensor, words: Tensor | None) -> Tensor:
+def first_keys(window: int, n: int, lengths: Tensor, words: Tensor | None) -> Window:
     """Row by row, by the positions of all keys."""
     *ends, tree = lengths.tolist()
     first = torch.empty(len(ends), n, dtype=torch.int32)
@@ -201,7 +200,7 @@ def first_keys(window: int, n: int, lengths: Tensor, words: Tensor | None) -> Te
             seen = [key for key in range(before) if key > unseen]
             seen += [before + slot for depth, slot in enumerate(path) if before + depth > unseen]
             first[sequence, row] = seen[0]
-    return first
+    return Window(window, first)
 
 
 def best(

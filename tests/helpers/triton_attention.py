@@ -12,7 +12,7 @@ from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan
-from specextend_cli.engine.attention.triton_tree import Placed, Window, attend, first_keys, pack
+from specextend_cli.engine.attention.triton_tree import Placed, attend, first_keys, pack
 from tests.helpers.attention_inputs import inputs, random_tree_mask
 
 TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
@@ -104,13 +104,13 @@ def check_windows(
         place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:2], 0, buffer.stride(2)], device=device)
         lengths = torch.tensor([total, slots], device=device)
         words = pack(mask.to(device), torch.empty(n, 2, dtype=torch.long, device=device))
-        first = first_keys(window, n, lengths, words)
-        assert first.tolist() == [seen.long().argmax(1).tolist()]
+        through = first_keys(window, n, lengths, words)
+        assert through.first.tolist() == [seen.long().argmax(1).tolist()]
         cut = plan(heads // kv_heads * n, window + 64, kv_heads, d, dtype.itemsize, Chip())
-        whole = min(int(first.min()), prefix) // cut.keys * cut.keys
+        whole = min(int(through.first.min()), prefix) // cut.keys * cut.keys
         buffer[..., total:, :] = buffer[..., :whole, :] = torch.nan
         there = softmax._replace(sinks=None if softmax.sinks is None else softmax.sinks.to(device))
-        options = {"words": words, "softmax": there, "at": Placed(place, lengths, 1, kv_heads, Window(window, first))}
+        options = {"words": words, "softmax": there, "at": Placed(place, lengths, 1, kv_heads, through)}
         expected = exact(q, k, v, 0.1, seen, softmax)
         for launch in (None, cut._replace(splits=5)) if prefix == many else (None,):
             out = attend(q, q, q, 0.1, **options, launch=launch)
@@ -126,7 +126,7 @@ def check_sequences(device: str, dtype: torch.dtype, window: int | None = None) 
     place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4]], device=device)
     lengths = [5, 1, 320, 77]
     ends = torch.tensor([*lengths, 1], device=device)
-    seen = None if window is None else Window(window, first_keys(window, 1, ends, None))
+    seen = None if window is None else first_keys(window, 1, ends, None)
     out = attend(q, q, q, 0.1, at=Placed(place, ends, 2, kv_heads, seen))
     for sequence, length in enumerate(lengths):
         k, v = buffer[:, 2, sequence, None, :, max(0, length - (window or length)) : length]

@@ -142,8 +142,8 @@ def attend(
     return out.transpose(1, 2)
 
 
-def first_keys(window: int, n: int, lengths: Tensor, words: Tensor | None) -> Tensor:
-    """The first key that each query sees through a window, [sequences, n] int32; the others as for `attend`."""
+def first_keys(window: int, n: int, lengths: Tensor, words: Tensor | None) -> Window:
+    """What n queries of each sequence see through a window; the others as for `attend`."""
     from specextend_cli.engine.attention import triton_kernels
 
     b, words_n = len(lengths) - 1, 0 if words is None else words.shape[1]
@@ -154,7 +154,7 @@ def first_keys(window: int, n: int, lengths: Tensor, words: Tensor | None) -> Te
         CAUSAL=words is None,
         num_warps=1,
     )
-    return first
+    return Window(window, first)
 
 
 def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:

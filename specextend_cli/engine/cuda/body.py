@@ -45,7 +45,7 @@ class GraphInputs:
 
     tokens, positions [rows]; words [rows, WORDS], a tree's mask as bits (None for sequences of one token); `starts`
     [sequences], the cache row of each sequence's first new token; `lengths` [sequences + 1], the keys that each sees,
-    then how many of them are the tree's; `addresses` [5 for each of the cache's buffers]; `more`, what the caller wants
+    then how many of them are the tree's; `addresses` [buffers, 5] of the cache; `more`, what the caller wants
     beside. All int64. `states` [rows, hidden] are what a draft head reads.
     """
 
@@ -64,16 +64,10 @@ class GraphInputs:
         sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, PER_BUFFER * buffers, more)
         self.rows, self.sequences = rows, sequences
         self.packed = torch.zeros(sum(sizes), dtype=torch.long, device=device)
-        self.tokens, self.positions, words, self.starts, self.lengths, self.addresses, self.more = self.packed.split(
-            sizes
-        )
+        self.tokens, self.positions, words, self.starts, self.lengths, at, self.more = self.packed.split(sizes)
+        self.addresses = at.view(buffers, PER_BUFFER)
         self.words = words.view(rows, WORDS) if rows > sequences or in_tree else None
         self.states = None if states is None else states.new_zeros(rows, states.shape[-1])
-
-    def addresses_in(self, buffer: int) -> Tensor:
-        """Where that buffer of the cache lies, [5]."""
-        found: Tensor = self.addresses[PER_BUFFER * buffer : PER_BUFFER * (buffer + 1)]
-        return found
 
     def set(self, numbers: Sequence[int]) -> None:
         """All of them, or the last ones: `addresses` and `more`, or from `starts` on. Nobody waits for the upload."""

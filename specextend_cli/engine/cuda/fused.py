@@ -19,7 +19,6 @@ from specextend_cli.engine.attention.triton_tree import Placed
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.body import Body, GraphInputs, GraphOutput, addresses_of
-from specextend_cli.engine.cuda.ops import Rope
 from specextend_cli.engine.decoder import Decoder, DecoderLayer, Norm
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -33,15 +32,13 @@ class _Layer(NamedTuple):
     """A decoder layer as the kernels compute it."""
 
     qkv: _Linear
-    out: _Linear
     gate_up: _Linear
-    down: _Linear
     mlp_norm: Norm
     qk_norms: tuple[Norm, Norm] | None
-    rope: Rope
+    turns: Tensor | None
 
     @classmethod
-    def of(cls, layer: DecoderLayer, rope: Rope) -> _Layer:
+    def of(cls, layer: DecoderLayer, turns: Tensor) -> _Layer:
         """NotOursError for what the kernels do not compute."""
         if layer.is_gelu or layer.cap or layer.attention_out or layer.mlp_out:
             raise NotOursError("its layers are not those of Llama: GELU, capped scores or further norms")
@@ -51,12 +48,10 @@ class _Layer(NamedTuple):
         _check_norms(layer.attention_norm, mlp_norm, q_norm, k_norm, layer.state_norm)
         return cls(
             _join(layer.q, layer.k, layer.v),
-            _join(layer.o),
             _join(layer.gate, layer.up),
-            _join(layer.down),
             mlp_norm,
             None if q_norm is None or k_norm is None else (q_norm, k_norm),
-            rope if layer.rotates else rope._replace(rotated=0),
+            turns if layer.rotates else None,
         )
 
 
@@ -77,8 +72,6 @@ def _join(*modules: nn.Linear) -> _Linear:
     biases = [module.bias for module in modules if module.bias is not None]
     if len(biases) not in (0, len(modules)):
         raise NotOursError("only some of its projections have a bias")
-    if len(modules) == 1:
-        return partial(linear, weight=modules[0].weight.data, bias=modules[0].bias)
     with torch.inference_mode(False), torch.no_grad():  # the modules stay what they are to those who train them
         joined = torch.cat([module.weight.data for module in modules])
         for module, rows in zip(modules, joined.split([m.out_features for m in modules]), strict=True):
@@ -87,7 +80,7 @@ def _join(*modules: nn.Linear) -> _Linear:
 
 
 def turns_of(rotary: Any) -> Tensor:
-    """What `Rope` turns by, as a model's own module does."""
+    """What `ops.rope_and_store` turns by, as a model's own module does."""
     frequencies: Tensor = rotary.inv_freq
     scale = frequencies.new_full((1,), float(getattr(rotary, "attention_scaling", 1.0)))
     return torch.cat((frequencies.float(), scale.float()))
@@ -103,9 +96,8 @@ class FusedBody(Body):
         self._read, self._rotary = read, read.rope()
         if not isinstance(getattr(self._rotary, "inv_freq", None), Tensor):
             raise NotOursError("its positions are not encoded by RoPE's frequencies")
-        turns = turns_of(self._rotary)
-        self._rope = Rope(turns, 2 * (len(turns) - 1))
-        self._layers = [_Layer.of(layer, self._rope) for layer in read.layers]
+        self._turns = turns_of(self._rotary)
+        self._layers = [_Layer.of(layer, self._turns) for layer in read.layers]
         _check_norms(read.norm)
         self.states = read.layers[0].q.weight.new_empty(0, read.hidden) if isinstance(model, EagleHead) else None
         if self.states is None and None in (read.norm, *(layer.attention_norm for layer in read.layers)):
@@ -118,7 +110,7 @@ class FusedBody(Body):
             if present.inv_freq.shape != self._rotary.inv_freq.shape:
                 return False
             self._rotary = present
-            self._rope.turns.copy_(turns_of(present))
+            self._turns.copy_(turns_of(present))
         return True
 
     def __call__(self, inputs: GraphInputs) -> GraphOutput:
@@ -179,11 +171,12 @@ class FusedBody(Body):
         """
         heads, kv_heads, factor = self._read.heads, self._read.kv_heads, self._read.residual_multiplier
         windows = {layer.window for layer in self._read.layers} if prompt is None else set()
-        seen = {size: ops.window(inputs, size) for size in windows if size is not None}
+        n, lengths, words = inputs.rows // inputs.sequences, inputs.lengths, inputs.words
+        seen = {size: ops.first_keys(size, n, lengths, words) for size in windows if size is not None}
         norms = [*(layer.attention_norm for layer in self._read.layers[1:]), self._read.norm]
         for index, (own, layer, after) in enumerate(zip(self._read.layers, self._layers, norms, strict=True)):
             q = ops.rope_and_store(
-                *(layer.qkv(read), heads, kv_heads, layer.rope, layer.qk_norms),
+                *(layer.qkv(read), heads, kv_heads, layer.turns, layer.qk_norms),
                 *(inputs.addresses, inputs.starts, inputs.positions, index),
             )
             q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
@@ -193,9 +186,9 @@ class FusedBody(Body):
             else:
                 at = Placed(inputs.addresses, inputs.lengths, index, kv_heads, seen.get(own.window or 0))
                 out = ops.attend(q, q, q, own.scale, words=inputs.words, at=at)
-            attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
+            attended = own.o(out.transpose(1, 2).reshape(len(x), -1))
             x, normed = ops.add_norm(x, attended, layer.mlp_norm, factor=factor)
-            added = layer.down(ops.gated(layer.gate_up(normed)))
+            added = own.down(ops.gated(layer.gate_up(normed)))
             if after is None:
                 x = normed = x + added * factor if factor != 1.0 else x + added
             else:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, power_of_two
-from specextend_cli.engine.attention.triton_tree import Window, first_keys
 from specextend_cli.engine.attention.triton_tree import attend as attend
+from specextend_cli.engine.attention.triton_tree import first_keys as first_keys
 from specextend_cli.engine.cuda.body import WORDS, GraphInputs, Recurrence
 from specextend_cli.engine.decoder import Norm
 
@@ -26,24 +26,10 @@ _BLOCK = 1024  # logits of a program
 _TILE = 2048  # numbers of a state in one program's registers
 
 
-class Rope(NamedTuple):
-    """RoPE of the first `rotated` numbers of a head: `turns` [rotated / 2 + 1] (float32) are the angles per position,
-    then the scale of cosines and sines."""
-
-    turns: Tensor
-    rotated: int
-
-
 @cache
 def _kernels(module: str = "kernels") -> Any:
     """They import triton, which is not everywhere."""
     return import_module(f"specextend_cli.engine.cuda.{module}")
-
-
-def window(inputs: GraphInputs, size: int) -> Window:
-    """What a forward sees through a window of that size."""
-    n = inputs.rows // inputs.sequences
-    return Window(size, first_keys(size, n, inputs.lengths, inputs.words))
 
 
 def add_norm(
@@ -76,7 +62,7 @@ def rope_and_store(
     qkv: Tensor,
     heads: int,
     kv_heads: int,
-    rope: Rope,
+    turns: Tensor | None,
     norms: tuple[Norm, Norm] | None,
     addresses: Tensor,
     starts: Tensor,
@@ -86,7 +72,8 @@ def rope_and_store(
     """Queries [rows, heads, d] after norms and RoPE; keys and values go to the cache at `addresses`.
 
     qkv [rows, (heads + 2 * kv_heads) * d], contiguous; rows are those of the sequences, one after the other, which go
-    to cache rows from `starts` [sequences] on; `positions` [rows].
+    to cache rows from `starts` [sequences] on; `positions` [rows]. RoPE's `turns` [m + 1] (float32) are the angles per
+    position of the first 2 m numbers of a head, then the scale of cosines and sines; None: it does not rotate.
     """
     rows, every = len(qkv), heads + 2 * kv_heads
     d = qkv.shape[1] // every
@@ -98,7 +85,7 @@ def rope_and_store(
         addresses,
         starts,
         positions,
-        rope.turns,
+        qkv if turns is None else turns,
         qkv if q_norm is None else q_norm.weight,
         qkv if k_norm is None else k_norm.weight,
         layer,
@@ -108,7 +95,7 @@ def rope_and_store(
         KV_HEADS=kv_heads,
         D=d,
         BLOCK_D=power_of_two(d),
-        ROTATED=rope.rotated,
+        ROTATED=0 if turns is None else 2 * (len(turns) - 1),
         NORMS=norms is not None,
         num_warps=1,
         maxnreg=MOST_REGISTERS,

@@ -42,8 +42,9 @@ class _CapturedStep(Step):
         """See `ForwardContext`. The host does not know the keys."""
         inputs, (buffer, index) = self.inputs, self.rows_of[k.data_ptr()]  # perhaps those of another layer
         if window is not None and window not in self._windows:
-            self._windows[window] = ops.window(inputs, window)
-        at = Placed(inputs.addresses_in(buffer), inputs.lengths, index, k.shape[1], self._windows[window])
+            n = inputs.rows // inputs.sequences
+            self._windows[window] = ops.first_keys(window, n, inputs.lengths, inputs.words)
+        at = Placed(inputs.addresses[buffer], inputs.lengths, index, k.shape[1], self._windows[window])
         return ops.attend(q, self.like, self.like, scale, words=inputs.words, at=at, softmax=softmax)
 
 
@@ -61,8 +62,7 @@ class _Layer(DynamicLayer):
         """Store new rows [b, heads, n, d], which also stand for the layer's."""
         step, inputs = self.step, self.step.inputs
         step.rows_of[key_states.data_ptr()] = self.buffer, self.index
-        at = inputs.addresses_in(self.buffer)
-        ops.store(key_states, value_states, step.like, at, inputs.starts, self.index)
+        ops.store(key_states, value_states, step.like, inputs.addresses[self.buffer], inputs.starts, self.index)
         return key_states, value_states
 
 
