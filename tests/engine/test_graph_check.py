@@ -85,7 +85,7 @@ def spoiling(spoil: Spoil) -> Callable[[Any, Any], object]:
 
 def spoil_keys(inputs: GraphInputs, out: GraphOutput) -> None:
     start = int(inputs.starts[0])
-    heads, _ = rows_at(inputs.addresses, 1, 0, 1, start + 1, torch.empty(0, 16))
+    heads, _ = rows_at(inputs.addresses[0], 1, 0, 1, start + 1, torch.empty(0, 16))
     heads[:, start].mul_(1.1)
 
 
@@ -261,7 +261,7 @@ class Linear4bit(torch.nn.Linear):
 
 def test_four_bits_are_captured_as_they_are_and_that_is_said(target: Target, repeated: Repeated) -> None:
     for layer in target.lm.model.get_decoder().layers:
-        layer.mlp.down_proj = Linear4bit(layer.mlp.down_proj)
+        layer.mlp.up_proj = Linear4bit(layer.mlp.up_proj)
     why = "its weights are quantized"
     assert use_checked_graphs(target, capture=repeated) == {KEPT.format("the model"): why}
     assert run(target, DRAFTERS["none"](target, small("full")), prompt(), small("full"), new=8)[0] == by_generate(8)

@@ -177,14 +177,14 @@ class FusedBody(Body):
         for index, (own, layer, after) in enumerate(zip(self._read.layers, self._layers, norms, strict=True)):
             q = ops.rope_and_store(
                 *(layer.qkv(read), heads, kv_heads, layer.turns, layer.qk_norms),
-                *(inputs.addresses, inputs.starts, inputs.positions, index),
+                *(inputs.addresses[0], inputs.starts, inputs.positions, index),
             )
             q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
             if prompt is not None:
                 k, v = prompt.cache.of_layer(index)[..., : prompt.cache.end, :]
                 out = prompt.attend(q, k, v, own.scale, own.window)
             else:
-                at = Placed(inputs.addresses, inputs.lengths, index, kv_heads, seen.get(own.window or 0))
+                at = Placed(inputs.addresses[0], inputs.lengths, index, kv_heads, seen.get(own.window or 0))
                 out = ops.attend(q, q, q, own.scale, words=inputs.words, at=at)
             attended = own.o(out.transpose(1, 2).reshape(len(x), -1))
             x, normed = ops.add_norm(x, attended, layer.mlp_norm, factor=factor)
