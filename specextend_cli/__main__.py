@@ -1,12 +1,10 @@
 """Entry of the program, also by `python -m specextend_cli`: ^C while its modules are imported ends it quietly."""
 
-import gc
 import sys
 
 
 def main() -> None:
     """Entry point of the console script."""
-    gc.set_threshold(50_000)  # modules and documents are many objects, of which few are cycles
     try:
         if any(one.lower().endswith(".pdf") for one in sys.argv):
             from specextend_cli.documents.sandbox import WORKER, begun, start

@@ -16,6 +16,7 @@ import psutil
 
 from specextend_cli.engine.attention_backends import BACKENDS
 from specextend_cli.errors import UsageError
+from specextend_cli.humanize import format_many
 from specextend_cli.models.choice import Machine
 
 if TYPE_CHECKING:
@@ -30,14 +31,13 @@ def device_of(name: str) -> torch.device:
 
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    devices = {"cpu": 1, "cuda": torch.cuda.device_count()}
+    gpus = torch.cuda.device_count()
     with suppress(RuntimeError):  # torch knows no such name
         device = torch.device(name)
-        if (device.index or 0) < devices.get(device.type, 0):
+        if (device.index or 0) < {"cpu": 1, "cuda": gpus}.get(device.type, 0):
             return device
-    seen = ", ".join(f"{count} {kind}" for kind, count in devices.items())
     fix = "--device auto, cpu, cuda or cuda:1; specextend doctor looks for GPUs"
-    raise UsageError(f"device {name} is not usable here", why=f"torch sees {seen}", fix=fix)
+    raise UsageError(f"device {name} is not usable here", why=f"torch sees {format_many(gpus, 'GPU')}", fix=fix)
 
 
 def make_current(device: torch.device) -> None:
