@@ -12,6 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One pool of processes, each of which takes a test from another when it has none left.
 PYTEST := bin/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
+PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+NATIVE := import specextend_cli.engine.native.shared_library as native; native.Library.within(native.SHIPPED).make()
 CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp tests/engine/*.cpp)
 
 # Else each of the processes that tests start would compile the package again.
@@ -65,14 +67,15 @@ wheels: $(VENV)/.developing
 	! command -v aarch64-linux-gnu-g++ || SPECEXTEND_WHEEL=aarch64 CXX=aarch64-linux-gnu-g++ \
 		$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-# Stamps, so that an installed checkout asks nothing of the network.
+# Stamps, so that an installed checkout asks nothing of the network. The native library is compiled meanwhile; what speaks
+# against it is said by the first run, which then tries again.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(PYTHON) -c "$(NATIVE)" 2> /dev/null & $(PIP) --editable . && wait
 	touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .[dev]
+	$(PIP) --editable .[dev]
 	touch $@
 
 # Over the packages of the development environment, so that pip installs only those that must be older.
