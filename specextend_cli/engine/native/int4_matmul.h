@@ -27,11 +27,11 @@
 
 namespace specextend {
 
-constexpr int64_t kGroup = 32;                            // columns whose scales, or scale and zero, are together
-constexpr int64_t kStep = 8;                              // columns whose codes, for sixteen rows, are 64 bytes
-constexpr int64_t kPrefetch = 4096;                       // distance in bytes at which codes and scales are prefetched
-constexpr int64_t kStrip = kLanes;                        // rows of a tile that are computed together
-constexpr int64_t kMostRows = kRegisters == 32 ? 12 : 5;  // whose sums fit the registers
+constexpr int64_t kGroup = 32;                             // columns whose scales, or scale and zero, are together
+constexpr int64_t kStep = 8;                               // columns whose codes, for sixteen rows, are 64 bytes
+constexpr int64_t kPrefetch = 4096;                        // distance in bytes at which codes and scales are prefetched
+constexpr int64_t kStrip = kLanes;                         // rows of a tile that are computed together
+constexpr int64_t kMostRows = kRegisters == 32 ? 12 : 10;  // whose sums fit the registers
 
 // Bits of a code, parts of a group with scales of their own, whether it has a zero, and its middle.
 template <int Bits, int Parts, bool HasZero>
@@ -145,9 +145,11 @@ class Exact {
   }
 
   // Adds the part'th of a group's parts.
-  template <typename Form>
-  Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, int64_t, Floats scale, Floats zero) const {
-    if constexpr (Form::kHasZero) total = multiply_add(zero, every(sums_[row * (columns / kGroup) + group]), total);
+  template <typename Form, int>
+  Floats scaled(Floats total, Sum sum, int64_t first, int64_t row, int64_t group, int64_t, Floats scale,
+                Floats zero) const {
+    if constexpr (Form::kHasZero)
+      total = multiply_add(zero, every(sums_[(first + row) * (columns / kGroup) + group]), total);
     return multiply_add(sum, scale, total);
   }
 
@@ -155,7 +157,18 @@ class Exact {
   std::vector<float> numbers_, sums_;
 };
 
-// Rows as -127 to 127 times a scale for each group.
+// Calls work(first, count) for parts of the rows, those that are multiplied together.
+template <typename Work>
+void in_passes(int64_t rows, const Work& work) {
+  const int64_t passes = (rows + kMostRows - 1) / kMostRows;
+  for (int64_t pass = 0, first = 0; pass < passes; ++pass) {
+    const int64_t count = (rows - first) / (passes - pass);
+    work(first, count);
+    first += count;
+  }
+}
+
+// Rows as -127 to 127 times a scale for each group. Rows that are multiplied together lie beside each other.
 class Rounded {
  public:
   using Sum = Ints;
@@ -165,9 +178,14 @@ class Rounded {
     columns = count;
     numbers_.resize(rows * columns);
     facts_.resize(rows * columns / kGroup);
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t i = 0; i < columns; i += kGroup)
-        round(x.at(row, i), x.at(row, i + kTile), (row * columns + i) / kGroup);
+    in_passes(rows, [&](int64_t first, int64_t count) {
+      for (int64_t row = 0; row < count; ++row)
+        for (int64_t i = 0; i < columns; i += kGroup) {
+          const int64_t group = first * (columns / kGroup) + i / kGroup * count + row;
+          int8_t* const to = &numbers_[first * columns + i * count + row * kStep];
+          facts_[group] = round(x.at(first + row, i), x.at(first + row, i + kTile), to, count * kStep);
+        }
+    });
   }
 
   template <int Bits, int Count, int Strips>
@@ -177,10 +195,11 @@ class Rounded {
       const Ints even = codes[s].even(), odd = codes[s].odd();
 #pragma GCC unroll 12
       for (int row = 0; row < Count; ++row) {
-        const int8_t* of_row = numbers_.data() + (first + row) * columns + step * kStep;
+        const int8_t* of_row = numbers_.data() + first * columns + (step * Count + row) * kStep;
         const Ints of_even = word(of_row), of_odd = word(of_row + kStep / 2);
-        sums[s][row] = Bits < 8 ? add_products(sums[s][row], even, of_even, odd, of_odd)
-                                : add_byte_products(sums[s][row], even, of_even, odd, of_odd);
+        sums[s][row] = Bits == 4   ? add_small_products(sums[s][row], even, of_even, odd, of_odd)
+                       : Bits == 6 ? add_products(sums[s][row], even, of_even, odd, of_odd)
+                                   : add_byte_products(sums[s][row], even, of_even, odd, of_odd);
       }
     }
   }
@@ -192,21 +211,23 @@ class Rounded {
   }
 
   // Adds the part'th of a group's parts.
-  template <typename Form>
-  Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, int64_t part, Floats scale, Floats zero) const {
-    const auto& facts = facts_[row * (columns / kGroup) + group];
+  template <typename Form, int Count>
+  Floats scaled(Floats total, Sum sum, int64_t first, int64_t row, int64_t group, int64_t part, Floats scale,
+                Floats zero) const {
+    const auto& facts = facts_[first * (columns / kGroup) + group * Count + row];
     total = multiply_add(zero, every(facts[Form::kParts + part]), total);
+    if (Form::kBits == 4) sum = whole_sums(sum);
     return multiply_add(__builtin_convertvector(sum, Floats), scale * facts[0], total);
   }
 
  private:
-  std::vector<int8_t> numbers_;              // [rows, columns]; of eight columns the even ones first
-  std::vector<std::array<float, 4>> facts_;  // [rows, columns / 32]: a group's scale, its sum, the sums of its halves
+  std::vector<int8_t> numbers_;              // [columns / 8, rows, 8] of a pass; of eight columns the even ones first
+  std::vector<std::array<float, 4>> facts_;  // [columns / 32, rows]: a group's scale, its sum, the sums of its halves
 
   static Ints word(const int8_t* from) { return every(load_as<int32_t>(from)); }
 
-  // A group's numbers are those of two tiles.
-  void round(const float* first, const float* second, int64_t group) {
+  // A group's numbers, which are those of two tiles, go to `to`, eight by eight, `apart`; its scale and sums.
+  static std::array<float, 4> round(const float* first, const float* second, int8_t* to, int64_t apart) {
     const auto x = [&](int64_t i) { return i < kTile ? first + i : second + (i - kTile); };
     // Sizes compare as their bits do, and NaN is the largest: it stays, in the scale.
     Ints largest = {};
@@ -222,20 +243,20 @@ class Rounded {
     }
     const int32_t of_left = sum_of(left), of_right = sum_of(right);
     const auto sum = [&](int32_t some) { return most / 127 * static_cast<float>(some); };
-    facts_[group] = {most / 127, sum(of_left + of_right), sum(of_left), sum(of_right)};
-    int8_t* const to = &numbers_[group * kGroup];
 #if defined(__AVX512F__)
     const __m128i even_first = _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0);
     for (int64_t i = 0; i < kGroup / kLanes; ++i) {
-      const __m128i bytes = _mm512_cvtepi32_epi8((__m512i)near[i]);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * kLanes), _mm_shuffle_epi8(bytes, even_first));
+      const __m128i bytes = _mm_shuffle_epi8(_mm512_cvtepi32_epi8((__m512i)near[i]), even_first);
+      std::memcpy(to + 2 * i * apart, &bytes, kStep);
+      std::memcpy(to + (2 * i + 1) * apart, reinterpret_cast<const int8_t*>(&bytes) + kStep, kStep);
     }
 #else
     int32_t whole[kGroup];
     std::memcpy(whole, near, sizeof whole);
-    for (int64_t i = 0; i < kGroup; i += kStep)
-      for (int64_t j = 0; j < kStep; ++j) to[i + j] = static_cast<int8_t>(whole[i + j % 4 * 2 + j / 4]);
+    for (int64_t i = 0; i < kGroup / kStep; ++i)
+      for (int64_t j = 0; j < kStep; ++j) to[i * apart + j] = static_cast<int8_t>(whole[i * kStep + j % 4 * 2 + j / 4]);
 #endif
+    return {most / 127, sum(of_left + of_right), sum(of_left), sum(of_right)};
   }
 };
 
@@ -266,7 +287,8 @@ void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFlo
     for (auto& of_strip : added)
       for (auto& sum : of_strip) sum = typename Prepared::Sum{};
 #pragma GCC unroll 4
-    for (int64_t step = i * steps; step < (i + 1) * steps; ++step) {
+    for (int64_t own = 0; own < steps; ++own) {
+      const int64_t step = i * steps + own;
       Codes<Bits> packed[Strips];
 #pragma GCC unroll 4
       for (int s = 0; s < Strips; ++s) {
@@ -286,7 +308,8 @@ void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFlo
       const Floats zero = Prepared::template zero<Form>(scale, own_zero);
 #pragma GCC unroll 12
       for (int row = 0; row < Count; ++row)
-        total[s][row] = x.template scaled<Form>(total[s][row], added[s][row], first + row, group, part, scale, zero);
+        total[s][row] =
+            x.template scaled<Form, Count>(total[s][row], added[s][row], first, row, group, part, scale, zero);
     }
   }
   for (int s = 0; s < Strips; ++s)
@@ -307,12 +330,9 @@ void times_tiles(const Prepared& x, int64_t rows, const uint8_t* codes, const BF
       for (; strip < last; ++strip) multiply<Prepared, Form, I + 1, 1>(x, first, codes, scales, strip, out);
     }...};
   }(std::make_index_sequence<kMostRows>());
-  const int64_t passes = (rows + kMostRows - 1) / kMostRows;
-  for (int64_t pass = 0, first = 0; pass < passes; ++pass) {
-    const int64_t count = (rows - first) / (passes - pass);
+  in_passes(rows, [&](int64_t first, int64_t count) {
     by_count[count - 1](x, first, codes, scales, begin * kTile / kStrip, end * kTile / kStrip, out);
-    first += count;
-  }
+  });
 }
 
 }  // namespace specextend

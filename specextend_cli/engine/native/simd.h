@@ -216,6 +216,15 @@ constexpr int64_t kRegisters = 16;
 constexpr int64_t kRegisters = 32;
 #endif
 
+// The same sum, which the compiler takes for another: else GCC adds in an order of its own, for which registers are
+// few.
+inline Ints settled(Ints sum) {
+#if defined(__AVX2__)
+  __asm__("" : "+x"(sum));
+#endif
+  return sum;
+}
+
 // Adds, in each lane, the products of four bytes `even` with four of `a`, and of `odd` with `b`. `even` and `odd` are 0
 // to 63, `a` and `b` are -127 to 127: sums of four products fit 16 bits.
 inline Ints add_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
@@ -232,7 +241,7 @@ inline Ints add_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
 #elif defined(__AVX2__)
   const __m256i pairs =
       _mm256_add_epi16(_mm256_maddubs_epi16((__m256i)even, (__m256i)a), _mm256_maddubs_epi16((__m256i)odd, (__m256i)b));
-  return sum + (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+  return settled(sum + (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 #elif defined(__ARM_FEATURE_DOTPROD)
   return (Ints)vdotq_s32(vdotq_s32((int32x4_t)sum, (int8x16_t)even, (int8x16_t)a), (int8x16_t)odd, (int8x16_t)b);
 #else
@@ -242,6 +251,26 @@ inline Ints add_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
   std::memcpy(x, &a, sizeof x);
   std::memcpy(y, &b, sizeof y);
   for (int64_t i = 0; i < 4 * kLanes; ++i) sum[i / 4] += e[i] * x[i] + o[i] * y[i];
+  return sum;
+#endif
+}
+
+// Sums of up to 32 products of bytes from 0 to 15 with others, and what they are in each lane: without VNNI their
+// halves are added last, since these sums fit 16 bits, too.
+inline Ints add_small_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
+#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__AVXVNNI__)
+  const __m256i pairs =
+      _mm256_add_epi16(_mm256_maddubs_epi16((__m256i)even, (__m256i)a), _mm256_maddubs_epi16((__m256i)odd, (__m256i)b));
+  return settled((Ints)_mm256_add_epi16((__m256i)sum, pairs));
+#else
+  return add_products(sum, even, a, odd, b);
+#endif
+}
+
+inline Ints whole_sums(Ints sum) {
+#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__AVXVNNI__)
+  return (Ints)_mm256_madd_epi16((__m256i)sum, _mm256_set1_epi16(1));
+#else
   return sum;
 #endif
 }
