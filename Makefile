@@ -13,7 +13,11 @@ BIN := $(VENV)/bin
 # One pool of processes, each of which takes a test from another when it has none left.
 PYTEST := bin/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
-NATIVE := import specextend_cli.engine.native.shared_library as native; native.Library.within(native.SHIPPED).make()
+# Where the program looks for it, by pip's copy of platformdirs: nothing else is installed yet.
+NATIVE := from pathlib import Path; from pip._vendor.platformdirs import user_cache_dir; \
+	from specextend_cli.engine.native import Library; \
+	library = Library.within(Path(user_cache_dir("specextend"), "programs"), shipped=False); \
+	library.is_made or library.make()
 CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/*.cpp tests/engine/*.cpp)
 
 # Else each of the processes that tests start would compile the package again.
@@ -71,7 +75,7 @@ wheels: $(VENV)/.developing
 # against it is said by the first run, which then tries again.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PYTHON) -c "$(NATIVE)" 2> /dev/null & $(PIP) --editable . && wait
+	$(BIN)/python -c '$(NATIVE)' 2> /dev/null & $(PIP) --editable .; status=$$?; wait; exit $$status
 	touch $@
 
 $(VENV)/.developing: $(VENV)/.installed

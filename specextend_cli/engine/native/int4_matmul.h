@@ -31,7 +31,7 @@ constexpr int64_t kGroup = 32;                             // columns whose scal
 constexpr int64_t kStep = 8;                               // columns whose codes, for sixteen rows, are 64 bytes
 constexpr int64_t kPrefetch = 4096;                        // distance in bytes at which codes and scales are prefetched
 constexpr int64_t kStrip = kLanes;                         // rows of a tile that are computed together
-constexpr int64_t kMostRows = kRegisters == 32 ? 12 : 10;  // whose sums fit the registers
+constexpr int64_t kMostRows = kRegisters == 32 ? 12 : 10;  // whose sums of a group fit the registers
 
 // Bits of a code, parts of a group with scales of their own, whether it has a zero, and its middle.
 template <int Bits, int Parts, bool HasZero>
@@ -156,6 +156,8 @@ class Exact {
  private:
   std::vector<float> numbers_, sums_;
 };
+
+static_assert(kGroup / 2 * 15 * 127 <= 0x7fff);  // `add_small_products` of a group, in each half of a lane
 
 // Calls work(first, count) for parts of the rows, those that are multiplied together.
 template <typename Work>

@@ -46,8 +46,7 @@ INSTRUCTIONS: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
 # its own symbols.
 _FLAGS = ("-O3", "-std=c++20", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden")
 _LONGEST = 300  # seconds
-SHIPPED = _HERE / "lib"
-"""What came compiled: a wheel has it, and `make` puts it there."""
+_SHIPPED = _HERE / "lib"  # in wheels
 _ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18  # x86-64's system call; ARCH_REQ_XCOMP_PERM; XTILEDATA
 
 
@@ -121,8 +120,8 @@ class Library:
         """For `instructions`: from the package if it came compiled (`shipped`), else in `directory`."""
         name = instructions()
         file = file_name(name, platform.machine())
-        is_there = shipped and (SHIPPED / file).exists()
-        return cls((SHIPPED if is_there else directory) / file, flags_of(name))
+        is_there = shipped and (_SHIPPED / file).exists()
+        return cls((_SHIPPED if is_there else directory) / file, flags_of(name))
 
     @property
     def is_made(self) -> bool:
@@ -132,7 +131,7 @@ class Library:
     @property
     def is_shipped(self) -> bool:
         """Whether it came with the package. Then it may have been made for another system's C library."""
-        return self.file.parent == SHIPPED
+        return self.file.parent == _SHIPPED
 
     def make(self) -> None:
         """Compile. CannotCompileError, with no file left."""

@@ -255,7 +255,7 @@ inline Ints add_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
 #endif
 }
 
-// Sums of up to 32 products of bytes from 0 to 15 with others, and what they are in each lane: without VNNI their
+// Sums of up to 32 products of bytes from 0 to 15 with others, and what they are in each lane: with AVX2 alone their
 // halves are added last, since these sums fit 16 bits, too.
 inline Ints add_small_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
 #if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__AVXVNNI__)
