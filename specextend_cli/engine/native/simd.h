@@ -220,7 +220,7 @@ constexpr int64_t kRegisters = 32;
 // few.
 inline Ints settled(Ints sum) {
 #if defined(__AVX2__)
-  __asm__("" : "+x"(sum));
+  __asm__("" : "+v"(sum));
 #endif
   return sum;
 }
@@ -234,7 +234,7 @@ inline Ints add_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
 #elif defined(__AVX512BW__)
   const __m512i pairs =
       _mm512_add_epi16(_mm512_maddubs_epi16((__m512i)even, (__m512i)a), _mm512_maddubs_epi16((__m512i)odd, (__m512i)b));
-  return sum + (Ints)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+  return settled(sum + (Ints)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 #elif defined(__AVXVNNI__)
   const __m256i half = _mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)even, (__m256i)a);
   return (Ints)_mm256_dpbusd_avx_epi32(half, (__m256i)odd, (__m256i)b);
@@ -275,7 +275,7 @@ inline Ints whole_sums(Ints sum) {
 #endif
 }
 
-// The same for `even` and `odd` from 0 to 255. Without VNNI sums of such products would not fit 16 bits.
+// As `add_products`, for `even` and `odd` from 0 to 255. Without VNNI sums of such products would not fit 16 bits.
 inline Ints add_byte_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
 #if (defined(__AVX512VNNI__) && defined(__AVX512F__)) || defined(__AVXVNNI__)
   return add_products(sum, even, a, odd, b);
